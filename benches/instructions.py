@@ -1,11 +1,11 @@
-"""How the instructions and cache misses of views grow with events: where time grows faster than instructions, memory is
-what takes longer.
+"""Measures how instructions and cache misses of views grow with the number of events. If time grows faster than instructions,
+memory access is the cause.
 
     python benches/instructions.py [--program target/release/advisor] [--steps 12,48,192] [VIEW...]
 
 Runs of `advisor demo` are exported to Parquet and counted by `valgrind --tool=cachegrind`, whose instruction counts do not
-depend on the machine; its last-level cache is that of the machine. Each view is computed alone, with all that it reads. What
-an almost empty run takes is subtracted. Linux only.
+depend on the machine; its last-level cache is that of the machine. Each view is computed alone, with all that it reads. The
+counts of a run of two steps are subtracted. Linux only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 VIEWS = ["critical_path", "critical_edges", "hta_critical_path", "op_calls", "module_calls", "roofline_calls", "op_device_time"]
-COUNTS = {"instructions": "I +refs", "last-level misses": "LL misses"}
+COUNTER_LABELS = {"instructions": "I +refs", "last-level misses": "LL misses"}
 
 
 def export(program: str, folder: Path, steps: int) -> tuple[Path, int]:
@@ -37,7 +37,9 @@ def count(program: str, run: Path, view: str) -> dict[str, int]:
     tool = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]
     query = [program, "sql", run, f"SELECT count(*) FROM {view}", "--no-cache"]
     text = subprocess.run([*tool, *query], check=True, capture_output=True, text=True).stderr
-    found = {name: re.search(rf"{label}: +([\d,]+)", text) for name, label in COUNTS.items()}
+    found = {name: re.search(rf"{label}: +([\d,]+)", text) for name, label in COUNTER_LABELS.items()}
+    if not all(found.values()):
+        raise SystemExit(f"valgrind counts nothing:\n{text}")
     return {name: int(match[1].replace(",", "")) for name, match in found.items() if match}
 
 
@@ -56,15 +58,17 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         steps = [2, *(int(number) for number in options.steps.split(","))]
+        if min(steps[1:]) <= 2:
+            parser.error("--steps: at least 3 each")
         runs = [export(options.program, Path(folder), number) for number in steps]
         sizes = [events for _, events in runs]
         print("| | | " + " | ".join(f"{events:,} events" for events in sizes[1:]) + " | exponent |")
         print("|---|---|" + "--:|" * len(sizes))
         for view in options.views or VIEWS:
             fixed, *counts = (count(options.program, run, view) for run, _ in runs)
-            for name in COUNTS:
+            for name in COUNTER_LABELS:
                 values = [of_run[name] - fixed[name] for of_run in counts]
-                # What the smallest run takes is subtracted, with its events.
+                # The counts of the smallest run are subtracted, and so are its events.
                 slope = exponent([size - sizes[0] for size in sizes[1:]], values)
                 cells = " | ".join(f"{value / 1e6:,.1f}e6" for value in values)
                 print(f"| `{view}` | {name} | {cells} | {slope:.2f} |", flush=True)

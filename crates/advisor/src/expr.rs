@@ -150,7 +150,7 @@ impl Names for Context {
     }
 }
 
-/// The columns of a row, and the traits of the run. Most rows are only looked at, so that no map of their columns is made.
+/// The columns of a row, and the traits of the run. Expressions read few columns, so no map of all columns is built.
 pub(crate) struct RowNames<'r> {
     pub(crate) columns: &'r [(String, Unit)],
     pub(crate) row: &'r [Value],
@@ -189,22 +189,22 @@ pub(crate) fn value(value: &Value) -> Jinja {
 }
 
 /// Returns the value of a column or of a trait such as `run.vendor`.
-fn value_of(names: &dyn Names, name: &str) -> Option<Jinja> {
+fn value_of(context: &Context, name: &str) -> Option<Jinja> {
     match trait_of(name) {
-        Some(name) => names.lookup(RUN).and_then(|run| run.get_attr(name).ok()),
-        None => names.lookup(name),
+        Some(name) => context.get(RUN).and_then(|run| run.get_attr(name).ok()),
+        None => context.get(name).cloned(),
     }
 }
 
 /// Returns whether a column or trait has a value.
-fn has_value(names: &dyn Names, name: &str) -> bool {
-    value_of(names, name).is_some_and(|v| !v.is_none() && !v.is_undefined())
+fn has_value(context: &Context, name: &str) -> bool {
+    value_of(context, name).is_some_and(|v| !v.is_none() && !v.is_undefined())
 }
 
 /// Fails if any factor is text, because minijinja multiplies text by repeating it.
-fn check_factors(factors: &[String], names: &dyn Names) -> Result<(), String> {
+fn check_factors(factors: &[String], context: &Context) -> Result<(), String> {
     let is_text =
-        |name: &&String| value_of(names, name).is_some_and(|v| v.kind() == ValueKind::String);
+        |name: &&String| value_of(context, name).is_some_and(|v| v.kind() == ValueKind::String);
     match factors.iter().find(is_text) {
         Some(name) => Err(format!("`{name}` is text, which cannot be multiplied")),
         None => Ok(()),
@@ -256,19 +256,23 @@ impl<'e, 's> Formula<'e, 's> {
     /// Its value. An expression that reads a column without a value has none, unless it handles that
     /// (`is none`, `default`): a comparison with a missing value must not decide anything.
     fn eval(&self, names: &dyn Names) -> Result<Jinja, NoValue> {
+        let mut values = Context::new();
+        for name in &self.reads {
+            let name = if trait_of(name).is_some() { RUN } else { name };
+            if !values.contains_key(name)
+                && let Some(value) = names.lookup(name)
+            {
+                values.insert(name.to_owned(), value);
+            }
+        }
         if !self.handles_null {
-            let null = self.reads.iter().find(|name| !has_value(names, name));
+            let null = self.reads.iter().find(|name| !has_value(&values, name));
             if let Some(name) = null {
                 return Err(NoValue::Null(name.clone()));
             }
         }
-        check_factors(&self.factors, names).map_err(NoValue::Failed)?;
-        let read = |name: &String| {
-            let name = if trait_of(name).is_some() { RUN } else { name };
-            Some((name.to_owned(), names.lookup(name)?))
-        };
-        let values = Jinja::from_pairs(self.reads.iter().filter_map(read));
-        self.expression.eval(values).map_err(|e| NoValue::Failed(describe(&e)))
+        check_factors(&self.factors, &values).map_err(NoValue::Failed)?;
+        self.expression.eval(Jinja::from_pairs(values)).map_err(|e| NoValue::Failed(describe(&e)))
     }
 
     pub(crate) fn truth(&self, names: &dyn Names) -> Result<bool, NoValue> {

@@ -22,20 +22,25 @@ pub(crate) enum RowVerdict<'s> {
 
 /// Why there is no verdict on a row. It becomes a text only where it is shown.
 #[derive(Debug, Clone)]
-pub(crate) struct UnknownReason<'s> {
-    text: Option<&'s Text>,
-    missing: Option<NoValue>,
+pub(crate) enum UnknownReason<'s> {
+    /// The rule says why.
+    Stated(&'s Text),
+    /// The rule says why, and its condition could not be evaluated.
+    StatedWithout(&'s Text, NoValue),
+    /// A value is missing.
+    Missing(NoValue),
 }
 
 impl UnknownReason<'_> {
     /// The reason in words, for the names of the row.
     pub(crate) fn render(&self, env: &Environment<'_>, context: &Context) -> String {
-        let text =
-            self.text.map(|text| text.render(env, context).unwrap_or_else(|_| text.source()));
-        match (text, self.missing.as_ref().map(NoValue::reason)) {
-            (Some(text), Some(missing)) => format!("{text} ({missing})"),
-            (Some(reason), None) | (None, Some(reason)) => reason,
-            (None, None) => String::new(),
+        let stated = |text: &Text| text.render(env, context).unwrap_or_else(|_| text.source());
+        match self {
+            Self::Stated(text) => stated(text),
+            Self::StatedWithout(text, missing) => {
+                format!("{} ({})", stated(text), missing.reason())
+            }
+            Self::Missing(missing) => missing.reason(),
         }
     }
 }
@@ -87,19 +92,20 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
         row: &[Value],
         names: &dyn Names,
     ) -> RowVerdict<'s> {
-        let unknown = |text, missing| RowVerdict::Unknown(UnknownReason { text, missing });
-        for &(ref formula, reason) in &self.requires {
+        for (formula, reason) in &self.requires {
             match formula.truth(names) {
                 Ok(true) => {}
-                Ok(false) => return unknown(Some(reason), None),
-                Err(missing) => return unknown(Some(reason), Some(missing)),
+                Ok(false) => return RowVerdict::Unknown(UnknownReason::Stated(reason)),
+                Err(missing) => {
+                    return RowVerdict::Unknown(UnknownReason::StatedWithout(reason, missing));
+                }
             }
         }
         if let Some(formula) = &self.only_if {
             match formula.truth(names) {
                 Ok(true) => {}
                 Ok(false) => return RowVerdict::Pass,
-                Err(missing) => return unknown(None, Some(missing)),
+                Err(missing) => return RowVerdict::Unknown(UnknownReason::Missing(missing)),
             }
         }
         let mut worst: Option<Violation> = None;
@@ -125,12 +131,13 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
             }
         }
         let Some(violation) = worst else {
-            return missing.map_or(RowVerdict::Pass, |missing| unknown(None, Some(missing)));
+            let unknown = |missing| RowVerdict::Unknown(UnknownReason::Missing(missing));
+            return missing.map_or(RowVerdict::Pass, unknown);
         };
         // A doubt that cannot be computed is not established: the measured value stands.
         let doubt = self.doubts.iter().find(|(formula, _)| formula.truth(names) == Ok(true));
         match doubt {
-            Some(&(_, reason)) => unknown(Some(reason), None),
+            Some((_, reason)) => RowVerdict::Unknown(UnknownReason::Stated(reason)),
             None => RowVerdict::Violation(violation),
         }
     }

@@ -49,13 +49,21 @@ impl Catalog {
             other.name != view.name
                 && other.shared_computation().is_some_and(|of_other| of_other.name == shared.name)
         };
-        match self.dependency_closure(&[view]).iter().find(is_together) {
-            Some(other) => {
-                let message = format!("is computed together with `{}`, which it needs", other.name);
-                Err(header::error_at(&view.path, &view.text, "needs", message))
-            }
-            None => Ok(()),
+        if let Some(other) = self.dependency_closure(&[view]).iter().find(is_together) {
+            let message = format!("is computed together with `{}`, which it needs", other.name);
+            return Err(header::error_at(&view.path, &view.text, "needs", message));
         }
+        let inputs = |view: &ViewDef| view.rust.map_or(&[][..], |rust| rust.inputs);
+        for other in self.views.iter().filter(|other| is_together(&other)) {
+            let has_other_query = |(name, sql): &&(&str, &str)| {
+                inputs(other).iter().any(|(n, s)| n == name && s != sql)
+            };
+            if let Some((name, _)) = inputs(view).iter().find(has_other_query) {
+                let message = format!("its input `{name}` is another query in `{}`", other.name);
+                return Err(header::error_at(&view.path, &view.text, "needs", message));
+            }
+        }
+        Ok(())
     }
 
     /// As [`Catalog::new`], with the headers that [`Catalog::prepared_views`] has parsed, unless the sources have changed.

@@ -41,7 +41,7 @@ use crate::view::{ViewDef, failure_of, in_view};
 /// CPU time per view, without the views that it reads.
 pub(crate) type CpuTimes = Vec<(&'static str, Duration)>;
 
-/// Rows by view.
+/// Rows by view, or by input of a view.
 type SharedRows = BTreeMap<&'static str, StoredRows>;
 
 /// The tables of some ranks, with the views of a catalog over them.
@@ -94,11 +94,15 @@ impl ViewQuery {
     /// All queries of a view.
     pub(crate) fn of(view: &'static ViewDef) -> Vec<Self> {
         match view.rust {
-            Some(rust) => {
-                rust.inputs.iter().map(|input| Self { view, input: Some(input) }).collect()
-            }
+            Some(_) => Self::inputs(view).map(|(_, query)| query).collect(),
             None => vec![Self::of_sql(view)],
         }
+    }
+
+    /// The inputs of a view in Rust by name.
+    fn inputs(view: &'static ViewDef) -> impl Iterator<Item = (&'static str, Self)> {
+        let inputs = view.rust.map_or(&[][..], |rust| rust.inputs);
+        inputs.iter().map(move |input| (input.0, Self { view, input: Some(input) }))
     }
 
     /// The query of a view in SQL.
@@ -119,11 +123,6 @@ impl ViewQuery {
             Some((_, sql)) => Cow::Borrowed(sql),
             None => Cow::Owned(self.view.sql_text()),
         }
-    }
-
-    /// Its name among the inputs of a view in Rust.
-    fn input_name(self) -> &'static str {
-        self.input.map_or("", |(name, _)| name)
     }
 
     /// The columns by which its rows are sorted.
@@ -445,9 +444,9 @@ impl ViewSchemaProvider {
         cpu_time: &mut Duration,
     ) -> Result<Rows> {
         let mut batches = BTreeMap::new();
-        for query in ViewQuery::of(view) {
+        for (name, query) in ViewQuery::inputs(view) {
             let rows = self.run_query(query, TableStorage::Memory, cpu_time).await?.collect()?;
-            batches.insert(query.input_name(), concat_batches(&rows.schema, &rows.batches)?);
+            batches.insert(name, concat_batches(&rows.schema, &rows.batches)?);
         }
         let start = Instant::now();
         let batch = compute(&ViewInputs::new(batches, &self.params))?;
@@ -470,26 +469,53 @@ impl ViewSchemaProvider {
         }
         let is_wanted = |other: &&'static ViewDef| {
             let is_read = || self.cell(other).readers.load(Relaxed) > 0 && !self.is_computed(other);
-            other.shared_computation().is_some_and(|of_other| of_other.name == shared.name)
-                && (other.name == view.name
-                    || !computed.contains_key(other.name.as_str()) && is_read())
+            other.name != view.name
+                && other.shared_computation().is_some_and(|of_other| of_other.name == shared.name)
+                && !computed.contains_key(other.name.as_str())
+                && is_read()
         };
-        let views: Vec<_> = self.catalog.views().iter().filter(is_wanted).collect();
-        let mut inputs = BTreeMap::new();
-        for query in views.iter().copied().flat_map(ViewQuery::of) {
-            let name = query.input_name();
+        let others = self.catalog.views().iter().filter(is_wanted);
+        let (mut views, mut inputs) = (Vec::new(), SharedRows::new());
+        for of_view in std::iter::once(view).chain(others) {
+            match self.run_inputs(of_view, storage, &mut inputs, cpu_time).await {
+                Ok(()) => views.push(of_view),
+                Err(error) if of_view.name == view.name => return Err(error),
+                // Another view fails when it is read.
+                Err(_) => {}
+            }
+        }
+        let start = Instant::now();
+        let inputs = ViewInputs::stored(inputs, &self.params);
+        let compute = |views: &[&'static ViewDef]| {
+            let orders = views.iter().map(|view| (view.name.as_str(), view.order.as_slice()));
+            let mut outputs = ViewOutputs::new(orders, storage);
+            (shared.compute)(&inputs, &mut outputs)?;
+            outputs.finish()
+        };
+        let mut rows = match compute(&views) {
+            Err(_) if views.len() > 1 => compute(&[view])?,
+            rows => rows?,
+        };
+        let of_view = rows.remove(view.name.as_str());
+        computed.extend(rows);
+        *cpu_time += start.elapsed();
+        of_view.ok_or_else(|| exec_datafusion_err!("`{}` was not computed", view.name))
+    }
+
+    /// Adds the rows of the inputs of a view in Rust.
+    async fn run_inputs(
+        &self,
+        view: &'static ViewDef,
+        storage: TableStorage,
+        inputs: &mut SharedRows,
+        cpu_time: &mut Duration,
+    ) -> Result<()> {
+        for (name, query) in ViewQuery::inputs(view) {
             if !inputs.contains_key(name) {
                 inputs.insert(name, self.run_query(query, storage, cpu_time).await?);
             }
         }
-        let start = Instant::now();
-        let orders = views.iter().map(|view| (view.name.as_str(), view.order.as_slice()));
-        let mut outputs = ViewOutputs::new(orders, storage);
-        (shared.compute)(&ViewInputs::stored(inputs, &self.params), &mut outputs)?;
-        computed.extend(outputs.finish()?);
-        *cpu_time += start.elapsed();
-        let rows = computed.remove(view.name.as_str());
-        rows.ok_or_else(|| exec_datafusion_err!("`{}` was not computed", view.name))
+        Ok(())
     }
 
     /// The rows of a query of a view.

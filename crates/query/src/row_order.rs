@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array as _, ArrayRef, UInt64Array};
+use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::{
     LexicographicalComparator, SortColumn, SortOptions, concat, take_record_batch,
 };
@@ -45,7 +45,7 @@ pub(crate) fn sort_batch(batch: RecordBatch, order: &[String]) -> Result<RecordB
 /// Returns whether rows are sorted by all of these columns.
 fn is_sorted(columns: &[ArrayRef]) -> Result<bool> {
     let by = comparator(columns)?;
-    let rows = columns.first().map_or(0, |column| column.len());
+    let rows = columns.first().map_or(0, Array::len);
     Ok((1..rows).all(|row| by.compare(row - 1, row).is_le()))
 }
 

@@ -8,6 +8,7 @@ use datafusion::error::DataFusionError;
 use trace_model::RecordBatch;
 
 use crate::params::ParamValue;
+use crate::row_order::OrderCheck;
 use crate::storage::TableStorage;
 use crate::stored_rows::{Rows, SpillWriter, StoredRows, nullable};
 
@@ -32,11 +33,14 @@ pub enum Computation {
 }
 
 /// Computes several views from the same rows. Those that queries are known to read are computed together.
+///
+/// No view of a computation may be built on another one of it, also not through views of other computations. Inputs of the
+/// same name have the same query.
 #[derive(Debug)]
 pub struct SharedComputation {
-    /// Distinguishes it from others.
+    /// Unique name of the computation.
     pub name: &'static str,
-    /// From the inputs of the views that are wanted to their rows, which come in the order of their headers.
+    /// Computes the rows of the requested views, in the order that their headers declare.
     pub compute: SharedComputeFn,
 }
 
@@ -169,7 +173,7 @@ impl ViewInputs<'_> {
     }
 
     /// All rows of a small input of a [`SharedComputation`], in the order of its query.
-    pub fn read(&self, name: &str) -> Result<RecordBatch> {
+    pub fn all_rows(&self, name: &str) -> Result<RecordBatch> {
         let rows = self.stored_rows(name)?.collect()?;
         Ok(concat_batches(&rows.schema, &rows.batches)?)
     }
@@ -221,10 +225,10 @@ pub struct ViewOutputs {
 /// The columns by which the rows of a view are sorted.
 type Order = &'static [String];
 
-/// Rows of a view of which more may come.
+/// Collects the rows of one view.
 enum RowWriter {
-    Memory(Rows),
-    Spilled(SpillWriter),
+    Memory(Rows, OrderCheck),
+    Spilled(Box<SpillWriter>),
 }
 
 impl ViewOutputs {
@@ -240,15 +244,15 @@ impl ViewOutputs {
         Self { storage, writers }
     }
 
-    /// Returns whether somebody wants the rows of a view.
-    pub fn is_wanted(&self, view: &str) -> bool {
+    /// Returns whether the rows of a view are requested.
+    pub fn is_requested(&self, view: &str) -> bool {
         self.writers.contains_key(view)
     }
 
-    /// Adds rows to those of a view that is wanted. A view without rows gets one batch, which tells its columns.
+    /// Adds rows of a requested view. A view without rows gets one batch, which tells its columns.
     pub fn write(&mut self, view: &str, batch: &RecordBatch) -> Result<()> {
         let Some((order, writer)) = self.writers.get_mut(view) else {
-            return Err(view_error!("nobody wants the rows of `{view}`"));
+            return Err(view_error!("the rows of `{view}` were not requested"));
         };
         let writer = match writer {
             Some(writer) => writer,
@@ -257,7 +261,7 @@ impl ViewOutputs {
         writer.write(batch)
     }
 
-    /// Adds the rows of a view that is wanted, in batches of a limited size.
+    /// Adds rows of a requested view, in batches of a limited size.
     pub fn write_rows<T>(
         &mut self,
         view: &str,
@@ -277,8 +281,12 @@ impl ViewOutputs {
 
     /// The rows of each view.
     pub(crate) fn finish(self) -> Result<BTreeMap<&'static str, StoredRows>> {
-        let rows = |(name, (_, writer)): (&'static str, (_, Option<RowWriter>))| {
+        let rows = |(name, (order, writer)): (&'static str, (Order, Option<RowWriter>))| {
             let writer = writer.ok_or_else(|| view_error!("`{name}` was not computed"))?;
+            if !order.is_empty() && !writer.is_sorted() {
+                let order = order.join(", ");
+                return Err(view_error!("the rows of `{name}` are not sorted by {order}"));
+            }
             Ok((name, writer.finish()?))
         };
         self.writers.into_iter().map(rows).collect()
@@ -297,14 +305,18 @@ impl RowWriter {
         // Whether a column has nulls depends on the rows of the batch.
         let schema = nullable(&batch.schema());
         Ok(match storage {
-            TableStorage::Memory => Self::Memory(Rows { schema, batches: Vec::new() }),
-            TableStorage::Streamed => Self::Spilled(SpillWriter::new(&schema, order)?),
+            TableStorage::Memory => {
+                let check = OrderCheck::new(&schema, order);
+                Self::Memory(Rows { schema, batches: Vec::new() }, check)
+            }
+            TableStorage::Streamed => Self::Spilled(Box::new(SpillWriter::new(&schema, order)?)),
         })
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
-            Self::Memory(rows) => {
+            Self::Memory(rows, check) => {
+                check.add(batch)?;
                 let columns = batch.columns().to_vec();
                 rows.batches.push(RecordBatch::try_new(rows.schema.clone(), columns)?);
                 Ok(())
@@ -313,9 +325,16 @@ impl RowWriter {
         }
     }
 
+    fn is_sorted(&self) -> bool {
+        match self {
+            Self::Memory(_, check) => check.is_sorted(),
+            Self::Spilled(writer) => writer.is_sorted(),
+        }
+    }
+
     fn finish(self) -> Result<StoredRows> {
         match self {
-            Self::Memory(rows) => Ok(StoredRows::Memory(rows)),
+            Self::Memory(rows, _) => Ok(StoredRows::Memory(rows)),
             Self::Spilled(writer) => Ok(writer.finish()?),
         }
     }

@@ -58,15 +58,15 @@ impl ScannedTable {
         Self { order: order.to_vec(), ..self }
     }
 
-    /// What is known about the rows if they are read in one stream.
-    fn equivalences(&self, schema: &SchemaRef) -> EquivalenceProperties {
+    /// What is known about rows in these streams.
+    fn equivalences(&self, schema: &SchemaRef, streams: &[Stream]) -> EquivalenceProperties {
         let column = |name: &String| {
             let column = Column::new(name, schema.index_of(name).ok()?);
             Some(PhysicalSortExpr { expr: Arc::new(column), options: ASCENDING })
         };
-        // Without a column, the ones after it tell nothing.
+        // The known order ends at the first column that is not read.
         let order: Vec<_> = self.order.iter().map_while(column).collect();
-        let orders = (!order.is_empty()).then_some(order);
+        let orders = (!order.is_empty() && streams.len() == 1).then_some(order);
         EquivalenceProperties::new_with_orderings(Arc::clone(schema), orders)
     }
 }
@@ -113,11 +113,7 @@ impl TableProvider for ScannedTable {
         let rows: Vec<(usize, usize)> = partitions.map(|(at, p)| (at, p.rows)).collect();
         let streams = streams(&rows, self.streams);
         let properties = PlanProperties::new(
-            if streams.len() == 1 {
-                self.equivalences(&schema)
-            } else {
-                EquivalenceProperties::new(schema)
-            },
+            self.equivalences(&schema, &streams),
             Partitioning::UnknownPartitioning(streams.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,

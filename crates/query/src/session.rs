@@ -305,7 +305,8 @@ impl Session {
         compute(&inputs).map_err(|e| self.error(e.into()))
     }
 
-    /// CPU time of each view computed so far, without the views that it reads.
+    /// CPU time of each view computed so far, without the views that it reads. Views that are computed together count as the
+    /// first of them that was read.
     pub fn view_times(&self) -> Vec<(&'static str, Duration)> {
         self.engine.run.cpu_times()
     }

@@ -58,10 +58,7 @@ pub(crate) enum StoredRows {
 
 impl StoredRows {
     pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Self::Memory(rows) => rows.batches.iter().all(|batch| batch.num_rows() == 0),
-            Self::Spilled(rows) => rows.partition.rows == 0,
-        }
+        self.row_count() == 0
     }
 
     pub(crate) fn row_count(&self) -> usize {
@@ -87,7 +84,7 @@ impl StoredRows {
             Self::Spilled(rows) => {
                 let table =
                     ScannedTable::new(Arc::clone(rows) as _, "", Arc::clone(&rows.schema), 1);
-                Arc::new(if rows.is_sorted { table.with_sort_order(order) } else { table })
+                Arc::new(table.with_sort_order(&rows.order))
             }
         })
     }
@@ -126,8 +123,8 @@ pub(crate) struct SpilledRows {
     schema: SchemaRef,
     path: TempPath,
     partition: Partition,
-    /// Whether rows are sorted by the order that was stated. Those of several groups, or from a store, may not be.
-    is_sorted: bool,
+    /// The columns by which the rows are sorted. Rows of several groups, or from a store, may not be.
+    order: Vec<String>,
 }
 
 /// Writes rows to a temporary file.
@@ -135,7 +132,8 @@ pub(crate) struct SpillWriter {
     schema: SchemaRef,
     file: StreamWriter<BufWriter<NamedTempFile>>,
     partition: Partition,
-    order: OrderCheck,
+    order: Vec<String>,
+    order_check: OrderCheck,
 }
 
 impl SpillWriter {
@@ -145,16 +143,22 @@ impl SpillWriter {
         let schema = nullable(schema);
         let file = BufWriter::new(NamedTempFile::with_prefix("advisor-")?);
         let partition = Partition { rank: None, rows: 0, bytes: 0 };
-        let order = OrderCheck::new(&schema, order);
-        Ok(Self { file: StreamWriter::try_new(file, &schema)?, schema, partition, order })
+        let (order, order_check) = (order.to_vec(), OrderCheck::new(&schema, order));
+        let file = StreamWriter::try_new(file, &schema)?;
+        Ok(Self { file, schema, partition, order, order_check })
     }
 
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?;
         self.partition.rows += batch.num_rows();
         self.partition.bytes += batch.get_array_memory_size() as u64;
-        self.order.add(&batch)?;
+        self.order_check.add(&batch)?;
         Ok(self.file.write(&batch)?)
+    }
+
+    /// Whether all rows so far are sorted.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.order_check.is_sorted()
     }
 
     pub(crate) fn finish(mut self) -> Result<StoredRows> {
@@ -163,8 +167,8 @@ impl SpillWriter {
         file.flush()?;
         let file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
         let path = file.into_temp_path();
-        let is_sorted = self.order.is_sorted();
-        let rows = SpilledRows { schema: self.schema, path, partition: self.partition, is_sorted };
+        let order = if self.order_check.is_sorted() { self.order } else { Vec::new() };
+        let rows = SpilledRows { schema: self.schema, path, partition: self.partition, order };
         Ok(StoredRows::Spilled(Arc::new(rows)))
     }
 }
@@ -200,7 +204,7 @@ mod tests {
             writer.write(&RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()).unwrap();
         }
         let StoredRows::Spilled(rows) = writer.finish().unwrap() else { unreachable!() };
-        rows.is_sorted
+        !rows.order.is_empty()
     }
 
     #[test]

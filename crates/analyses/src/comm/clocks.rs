@@ -5,6 +5,7 @@
 //! error. Each group is visited once, so that the cost is linear in ranks times collectives for any set of groups.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::num::NonZeroI64;
 
 use super::matches::{CollectiveMatch, MatchStatus, RankCall};
 use crate::statistics::int_median;
@@ -36,12 +37,22 @@ impl ClockOffset {
     }
 }
 
-/// How much later a collective ended than on the reference, and the tolerance, which is -1 for collectives on the host.
-type EndDifference = (i64, i64);
+/// The end of a collective on one rank, compared with the reference.
+#[derive(Debug, Clone, Copy)]
+struct EndDifference {
+    /// How much later it ended.
+    late_ns: i64,
+    /// `None` for collectives on the host.
+    tolerance_ns: Option<NonZeroI64>,
+}
 
 /// End times of one collective differ by at most 50 us or 5 % of its duration.
-fn tolerance_ns(dur_ns: i64) -> i64 {
-    (dur_ns / 20).max(50_000)
+fn tolerance_ns(dur_ns: i64) -> Option<NonZeroI64> {
+    NonZeroI64::new((dur_ns / 20).max(50_000))
+}
+
+fn kernel_count(differences: &[EndDifference]) -> usize {
+    differences.iter().filter(|difference| difference.tolerance_ns.is_some()).count()
 }
 
 /// The clock of every rank that enough collectives connect with the lowest rank.
@@ -80,8 +91,7 @@ pub(super) fn estimate_offsets(
                     continue;
                 }
                 count = count.max(differences.len());
-                kernels = kernels
-                    .max(differences.iter().filter(|(_, tolerance_ns)| *tolerance_ns >= 0).count());
+                kernels = kernels.max(kernel_count(&differences));
                 if let std::collections::btree_map::Entry::Vacant(unknown) = clocks.entry(rank) {
                     unknown.insert(offset_from(base, &differences));
                     next.push_back(rank);
@@ -118,8 +128,9 @@ fn differences(
                 let of_rank = differences
                     .entry(calls[at].rank)
                     .or_insert_with(|| Vec::with_capacity(of_group.len()));
-                let tolerance_ns = if calls[at].on_device { tolerance_ns(least) } else { -1 };
-                of_rank.push((end.saturating_sub(own_end), tolerance_ns));
+                let tolerance_ns = tolerance_ns(least).filter(|_| calls[at].on_device);
+                let late_ns = end.saturating_sub(own_end);
+                of_rank.push(EndDifference { late_ns, tolerance_ns });
             }
         }
     }
@@ -127,11 +138,12 @@ fn differences(
 }
 
 fn offset_from(base: ClockOffset, differences: &[EndDifference]) -> ClockOffset {
-    let mut values: Vec<i64> = differences.iter().map(|&(value, _)| value).collect();
+    let mut values: Vec<i64> = differences.iter().map(|difference| difference.late_ns).collect();
     let ahead_ns = int_median(&mut values);
     let apart_by = |offset: i64| {
-        let is_apart = |&&(value, tolerance_ns): &&EndDifference| {
-            tolerance_ns >= 0 && (value - offset).abs() > tolerance_ns
+        let is_apart = |difference: &&EndDifference| {
+            let tolerance_ns = difference.tolerance_ns.map(NonZeroI64::get);
+            tolerance_ns.is_some_and(|most| (difference.late_ns - offset).abs() > most)
         };
         differences.iter().filter(is_apart).count()
     };
@@ -142,7 +154,7 @@ fn offset_from(base: ClockOffset, differences: &[EndDifference]) -> ClockOffset 
         ahead_ns: base.ahead_ns.saturating_add(ahead_ns),
         error_ns: base.error_ns.saturating_add(int_median(&mut values)),
         count: differences.len(),
-        kernel_count: differences.iter().filter(|(_, tolerance_ns)| *tolerance_ns >= 0).count(),
+        kernel_count: kernel_count(differences),
         recorded_apart_count: apart_by(0),
         apart_count: apart_by(ahead_ns),
     }

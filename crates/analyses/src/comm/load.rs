@@ -41,11 +41,12 @@ pub(super) struct ProcessGroup {
 pub(super) struct MatchedCollectives {
     /// In order of ranks.
     pub(super) calls: Vec<RankCall>,
-    texts: Texts,
+    names: Texts,
     pub(super) groups: Vec<ProcessGroup>,
     pub(super) matches: Vec<CollectiveMatch>,
     /// What [`CallDetails`] say about each match, if they were asked for.
     pub(super) details: Vec<MatchDetails>,
+    phases: Texts,
     pub(super) clocks: RankClocks,
     /// The `clock` column of `ranks`: how the trace relates the clock of each rank to others.
     pub(super) clock_sources: BTreeMap<i64, String>,
@@ -62,7 +63,7 @@ pub(super) struct MatchDetails {
 
 impl MatchedCollectives {
     pub(super) fn name(&self, call: usize) -> &str {
-        self.texts.get(self.calls[call].name).unwrap_or_default()
+        self.names.get(self.calls[call].name).unwrap_or_default()
     }
 
     pub(super) fn group(&self, call: usize) -> &ProcessGroup {
@@ -70,11 +71,11 @@ impl MatchedCollectives {
     }
 
     pub(super) fn phase(&self, details: &MatchDetails) -> Option<&str> {
-        self.texts.get(details.phase)
+        self.phases.get(details.phase)
     }
 }
 
-/// Texts of several batches: equal texts have equal indices.
+/// Texts of several batches. Equal texts have equal indices, in order of their first rows.
 #[derive(Debug, Default)]
 struct Texts {
     texts: Vec<String>,
@@ -82,17 +83,24 @@ struct Texts {
 }
 
 impl Texts {
-    /// Replaces the indices of a column.
-    fn add(&mut self, names: Names) -> Vec<u32> {
-        let mut known = |text: String| {
-            *self.known.entry(text).or_insert_with_key(|text| {
-                self.texts.push(text.clone());
-                self.texts.len() as u32 - 1
-            })
+    /// The indices of the rows of a column.
+    fn add(&mut self, column: &Names) -> Vec<u32> {
+        let mut indices: Vec<Option<u32>> = vec![None; column.texts.len()];
+        let mut index = |&id: &u32| match indices.get_mut(id as usize) {
+            Some(index) => *index.get_or_insert_with(|| self.index(&column.texts[id as usize])),
+            None => Names::NONE,
         };
-        let indices: Vec<u32> = names.texts.into_iter().map(&mut known).collect();
-        let index = |id: &u32| indices.get(*id as usize).copied().unwrap_or(Names::NONE);
-        names.ids.iter().map(index).collect()
+        column.ids.iter().map(&mut index).collect()
+    }
+
+    fn index(&mut self, text: &str) -> u32 {
+        if let Some(&index) = self.known.get(text) {
+            return index;
+        }
+        let index = self.texts.len() as u32;
+        self.texts.push(text.to_owned());
+        self.known.insert(text.to_owned(), index);
+        index
     }
 
     fn get(&self, index: u32) -> Option<&str> {
@@ -105,6 +113,7 @@ impl Texts {
 struct CallDetails {
     message_bytes: Vec<Option<i64>>,
     phases: Vec<u32>,
+    phase_texts: Texts,
 }
 
 impl CallDetails {
@@ -120,7 +129,8 @@ impl CallDetails {
 #[derive(Debug, Default)]
 struct CallReader {
     calls: Vec<RankCall>,
-    texts: Texts,
+    names: Texts,
+    group_texts: Texts,
     groups: Vec<ProcessGroup>,
     /// By the indices of the name and of the ranks.
     group_ids: HashMap<(u32, u32), u32>,
@@ -138,9 +148,9 @@ impl CallReader {
         let (step, is_complete) = (int("step")?, int("is_complete")?);
         let (from, timed_on) = (text("sequence_from")?, text("timed_on")?);
         let description = text("group_description")?;
-        let names = self.texts.add(text("name")?);
-        let group_names = self.texts.add(text("group_name")?);
-        let group_ranks = self.texts.add(text("group_ranks")?);
+        let names = self.names.add(&text("name")?);
+        let group_names = self.group_texts.add(&text("group_name")?);
+        let group_ranks = self.group_texts.add(&text("group_ranks")?);
         self.calls.reserve(batch.num_rows());
         for row in 0..batch.num_rows() {
             let next = self.groups.len() as u32;
@@ -149,9 +159,9 @@ impl CallReader {
             if group == next {
                 let own = |text: Option<&str>| text.map(str::to_owned);
                 self.groups.push(ProcessGroup {
-                    name: own(self.texts.get(group_name)),
+                    name: own(self.group_texts.get(group_name)),
                     description: own(description.get(row)),
-                    ranks: own(self.texts.get(group_ranks)),
+                    ranks: own(self.group_texts.get(group_ranks)),
                     size: size.get(row),
                 });
             }
@@ -170,7 +180,7 @@ impl CallReader {
                     .get(row)
                     .zip(dur.get(row))
                     .map(|(ts, dur)| (ts, ts.saturating_add(dur))),
-                traits: CollectiveTraits::of(self.texts.get(names[row]).unwrap_or_default()),
+                traits: CollectiveTraits::of(self.names.get(names[row]).unwrap_or_default()),
                 has_group: group_name != Names::NONE || group_ranks != Names::NONE,
                 on_device: timed_on.get(row) == Some("device"),
                 is_complete: is_complete.value_or_0(row) == 1,
@@ -179,7 +189,7 @@ impl CallReader {
         if let Some(details) = &mut self.details {
             let message_bytes = int("message_bytes")?;
             details.message_bytes.extend((0..batch.num_rows()).map(|row| message_bytes.get(row)));
-            details.phases.extend(self.texts.add(text("phase")?));
+            details.phases.extend(details.phase_texts.add(&text("phase")?));
         }
         Ok(())
     }
@@ -190,7 +200,7 @@ pub(super) fn load_collectives(
     inputs: &ViewInputs<'_>,
     with_details: bool,
 ) -> Result<MatchedCollectives> {
-    let ranks = inputs.read("ranks")?;
+    let ranks = inputs.all_rows("ranks")?;
     let (rank, clock) = (OptIntColumn::of(&ranks, "rank")?, texts(&ranks, "clock")?);
     let source = |row| (rank.value_or_0(row), clock.get(row).unwrap_or_default().to_owned());
     let clock_sources: BTreeMap<i64, String> = (0..ranks.num_rows()).map(source).collect();
@@ -210,21 +220,25 @@ pub(super) fn load_collectives(
     for batch in inputs.batches("collectives")? {
         reader.read(&batch?)?;
     }
-    let CallReader { calls, texts, groups, details, .. } = reader;
+    let CallReader { calls, names, groups, details, .. } = reader;
     let group_ranks_by_id: BTreeMap<u32, Vec<i64>> = groups
         .iter()
         .enumerate()
         .filter_map(|(at, group)| Some((at as u32, parse_ranks(group.ranks.as_deref()?)?)))
         .collect();
     let matches = match_collectives(&calls, &group_ranks_by_id);
-    let details = details.map_or_else(Vec::new, |details| {
-        matches.iter().map(|found| details.of_match(found)).collect()
-    });
+    let (details, phases) = match details {
+        Some(details) => {
+            let of_matches = matches.iter().map(|found| details.of_match(found)).collect();
+            (of_matches, details.phase_texts)
+        }
+        None => (Vec::new(), Texts::default()),
+    };
     let clocks = RankClocks {
         offsets: clocks::estimate_offsets(&calls, &matches),
         is_shared: clock_sources.values().all(|clock| clock != "relative"),
     };
-    Ok(MatchedCollectives { calls, texts, groups, matches, details, clocks, clock_sources })
+    Ok(MatchedCollectives { calls, names, groups, matches, details, phases, clocks, clock_sources })
 }
 
 /// Time of each rank per phase since the previous collective, by call. Reads the input [`PHASE_TOTALS`] rank by rank.
@@ -234,10 +248,10 @@ pub(super) fn totals_since_previous(
     attributions: &Attributions,
 ) -> Result<Vec<PhaseTotals>> {
     let calls = &collectives.calls;
+    let differ =
+        || view_error!("comm_phase_totals and comm_collectives list different collectives");
     if inputs.row_count("phase_totals")? != calls.len() {
-        return Err(view_error!(
-            "comm_phase_totals and comm_collectives list different collectives"
-        ));
+        return Err(differ());
     }
     let previous = attributions.previous_calls(calls.len(), &collectives.matches);
     let mut since = vec![PhaseTotals::default(); calls.len()];
@@ -246,11 +260,8 @@ pub(super) fn totals_since_previous(
     let mut finish_rank = |of_rank: &mut Vec<TotalsAtCollective>, first: usize| {
         for (place, now) in of_rank.iter().enumerate() {
             let Some(then) = previous[first + place] else { continue };
-            // A collective comes before another one of the same rank.
-            let Some(then) = (then as usize).checked_sub(first).and_then(|at| of_rank.get(at))
-            else {
-                continue;
-            };
+            // Both calls are of the same rank.
+            let then = &of_rank[then as usize - first];
             since[first + place] = std::array::from_fn(|phase| now.start[phase] - then.end[phase]);
         }
         of_rank.clear();
@@ -259,7 +270,13 @@ pub(super) fn totals_since_previous(
     for batch in inputs.batches("phase_totals")? {
         let batch = batch?;
         let totals = CollectiveTotalsColumns::of(&batch)?;
+        let (rank, number) =
+            (OptIntColumn::of(&batch, "rank")?, OptIntColumn::of(&batch, "collective")?);
         for row in 0..batch.num_rows() {
+            if (rank.value_or_0(row), number.value_or_0(row)) != (calls[at].rank, calls[at].number)
+            {
+                return Err(differ());
+            }
             if calls[at].rank != calls[first].rank {
                 finish_rank(&mut of_rank, first);
                 first = at;

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::vocabulary;
 
 /// The collective call of one rank, reduced to what comparing ranks needs. Runs of thousands of ranks have 10^8 calls, so
-/// that its size decides how much memory they take.
+/// the size of this struct determines how much memory they take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RankCall {
     pub(super) rank: i64,
@@ -154,13 +154,8 @@ pub(super) fn match_collectives(
             let has_call = |rank: &i64| {
                 of_rank.binary_search_by_key(rank, |&at| calls[at as usize].rank).is_ok()
             };
-            let missing: Vec<i64> = match missing_count {
-                0 => Vec::new(),
-                _ => {
-                    let missing = expected.iter().filter(|rank| !has_call(rank));
-                    missing.take(MAX_NAMED_RANKS).copied().collect()
-                }
-            };
+            let missing = expected.iter().filter(|rank| missing_count > 0 && !has_call(rank));
+            let missing: Vec<i64> = missing.take(MAX_NAMED_RANKS).copied().collect();
             let name = calls[of_rank[0] as usize].name;
             let status = if ambiguous_steps.contains(&same[0].step) {
                 MatchStatus::Ambiguous
@@ -228,8 +223,8 @@ fn sequence_positions(calls: &[RankCall], of_kind: &[u32]) -> Vec<Position> {
     of_kind.iter().filter_map(position).collect()
 }
 
-/// Counts calls per rank, or per rank and step if ranks have different numbers of them. Also returns the steps in which the
-/// order says nothing.
+/// Counts calls per rank, or per rank and step if ranks have different numbers of them. Also returns the steps in which
+/// calls cannot be matched by their order.
 fn counted_positions(
     calls: &[RankCall],
     mut of_kind: Vec<u32>,
@@ -269,7 +264,7 @@ fn all_equal(mut counts: impl Iterator<Item = usize>) -> bool {
 fn group_members(
     calls: &[RankCall],
     group_ranks: &BTreeMap<u32, Vec<i64>>,
-) -> FxHashMap<u32, Vec<i64>> {
+) -> BTreeMap<u32, Vec<i64>> {
     let mut recorded: Vec<i64> = Vec::new();
     let mut members: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
     for call in calls {
@@ -285,9 +280,10 @@ fn group_members(
             known.extend(ranks.iter().filter(|rank| recorded.binary_search(rank).is_ok()));
         }
     }
-    for known in members.values_mut() {
-        known.sort_unstable();
-        known.dedup();
-    }
-    members
+    let sorted = |(group, mut ranks): (u32, Vec<i64>)| {
+        ranks.sort_unstable();
+        ranks.dedup();
+        (group, ranks)
+    };
+    members.into_iter().map(sorted).collect()
 }

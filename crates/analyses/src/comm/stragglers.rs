@@ -14,7 +14,7 @@ use super::wait_attribution::{
 use query::columns::OptIntColumn;
 use query::{BatchBuilder, ViewInputs};
 
-/// What the ranks lost that a collective waited for.
+/// Time that a rank lost before a collective for which the others waited.
 #[derive(Debug, Clone, Copy)]
 struct Loss {
     /// The gap before the collective.
@@ -223,14 +223,14 @@ struct WaitWindows {
 
 impl WaitWindows {
     fn from_inputs(inputs: &ViewInputs<'_>) -> Result<Self> {
-        let overlap = inputs.read("overlap")?;
+        let overlap = inputs.all_rows("overlap")?;
         let (rank, exposed) =
             (OptIntColumn::of(&overlap, "rank")?, OptIntColumn::of(&overlap, "exposed_ns")?);
         let window = OptIntColumn::of(&overlap, "window_ns")?;
         let exposed: BTreeMap<i64, (i64, i64)> = (0..overlap.num_rows())
             .map(|row| (rank.value_or_0(row), (exposed.value_or_0(row), window.value_or_0(row))))
             .collect();
-        let windows = inputs.read("windows")?;
+        let windows = inputs.all_rows("windows")?;
         let (rank, window) =
             (OptIntColumn::of(&windows, "rank")?, OptIntColumn::of(&windows, "window_ns")?);
         let host = (0..windows.num_rows())

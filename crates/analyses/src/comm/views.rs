@@ -43,28 +43,28 @@ pub(crate) const CLOCKS: RustView =
     RustView::shared("comm_clocks", &[COLLECTIVES, RANKS], &MATCHED_COLLECTIVES);
 
 fn compute(inputs: &ViewInputs<'_>, outputs: &mut ViewOutputs) -> Result<()> {
-    let [matches, arrivals, stragglers, clocks] =
-        [MATCHES, ARRIVALS, STRAGGLERS, CLOCKS].map(|view| outputs.is_wanted(view.name));
-    let collectives = load_collectives(inputs, matches)?;
-    if clocks {
+    let [wants_matches, wants_arrivals, wants_stragglers, wants_clocks] =
+        [MATCHES, ARRIVALS, STRAGGLERS, CLOCKS].map(|view| outputs.is_requested(view.name));
+    let collectives = load_collectives(inputs, wants_matches)?;
+    if wants_clocks {
         outputs.write(CLOCKS.name, &clock_rows(&collectives)?)?;
     }
-    if !(matches || arrivals || stragglers) {
+    if !(wants_matches || wants_arrivals || wants_stragglers) {
         return Ok(());
     }
     let mut attributions =
         attribute_waits(&collectives.calls, &collectives.matches, &collectives.clocks);
-    if arrivals || stragglers {
+    if wants_arrivals || wants_stragglers {
         let totals = totals_since_previous(inputs, &collectives, &attributions)?;
         attributions.add_phases(&collectives.calls, &collectives.matches, &totals);
     }
-    if matches {
+    if wants_matches {
         write_matches(&collectives, &attributions, outputs)?;
     }
-    if arrivals {
+    if wants_arrivals {
         write_arrivals(&collectives, &attributions, outputs)?;
     }
-    if stragglers {
+    if wants_stragglers {
         let rows = stragglers::straggler_rows(inputs, &collectives, &attributions)?;
         outputs.write(STRAGGLERS.name, &rows)?;
     }
@@ -183,9 +183,9 @@ fn write_arrivals(
     attributions: &Attributions,
     outputs: &mut ViewOutputs,
 ) -> Result<()> {
-    let found = attributions.matches.iter().zip(&attributions.shares).enumerate();
-    let rows = found.flat_map(|(number, (attribution, shares))| {
-        let found = attribution.as_ref().map(|attribution| {
+    let of_matches = attributions.matches.iter().zip(&attributions.shares).enumerate();
+    let rows = of_matches.flat_map(|(number, (attribution, shares))| {
+        let of_match = attribution.as_ref().map(|attribution| {
             let found = &collectives.matches[number];
             let is_complete = found.calls().all(|at| collectives.calls[at].is_complete);
             let of_ranks = found.calls().zip(shares).enumerate();
@@ -198,7 +198,7 @@ fn write_arrivals(
                 is_complete,
             })
         });
-        found.into_iter().flatten()
+        of_match.into_iter().flatten()
     });
     outputs.write_rows(ARRIVALS.name, rows, |rows| arrival_rows(collectives, rows))
 }

@@ -3,18 +3,18 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Query, Select, TableFactor, Visit, Visitor,
+    Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, Visitor,
 };
 
 /// Shows the nodes of a part of a syntax tree to a visitor, which may stop the walk.
 ///
-/// All visitors share one walk. The compiler writes about 600 functions for each type of visitor that `Visit::visit` gets,
+/// All visitors share one walk: the compiler generates hundreds of functions for each type of visitor that `Visit::visit` gets,
 /// which was half the code of this crate.
 pub(crate) fn visit(part: &impl Visit, visitor: &mut dyn Visitor<Break = ()>) -> ControlFlow<()> {
     part.visit(&mut AnyVisitor(visitor))
 }
 
-/// Passes on what some visitor of this crate looks at.
+/// Forwards all nodes.
 struct AnyVisitor<'a>(&'a mut dyn Visitor<Break = ()>);
 
 impl Visitor for AnyVisitor<'_> {
@@ -40,8 +40,16 @@ impl Visitor for AnyVisitor<'_> {
         self.0.pre_visit_relation(name)
     }
 
+    fn post_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
+        self.0.post_visit_relation(name)
+    }
+
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         self.0.pre_visit_table_factor(factor)
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        self.0.post_visit_table_factor(factor)
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
@@ -50,5 +58,21 @@ impl Visitor for AnyVisitor<'_> {
 
     fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         self.0.post_visit_expr(expr)
+    }
+
+    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<()> {
+        self.0.pre_visit_statement(statement)
+    }
+
+    fn post_visit_statement(&mut self, statement: &Statement) -> ControlFlow<()> {
+        self.0.post_visit_statement(statement)
+    }
+
+    fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
+        self.0.pre_visit_value(value)
+    }
+
+    fn post_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
+        self.0.post_visit_value(value)
     }
 }

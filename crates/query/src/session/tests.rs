@@ -248,17 +248,38 @@ static STEP_VIEW_LIST: [RustView; 2] = [
 ];
 
 fn step_views(inputs: &ViewInputs<'_>, outputs: &mut ViewOutputs) -> rust_view::Result<()> {
-    let wanted = ["t_first", "t_second"].into_iter().filter(|view| outputs.is_wanted(view));
-    let wanted: Vec<&str> = wanted.collect();
-    for batch in inputs.batches("steps")? {
-        let batch = batch?;
-        wanted.iter().try_for_each(|view| outputs.write(view, &batch))?;
-    }
-    COMPUTED.lock().unwrap().push(wanted);
+    COMPUTED.lock().unwrap().push(copy_steps(inputs, outputs)?);
     Ok(())
 }
 
-fn shared_catalog(needs_of_second: &str) -> Result<Catalog> {
+/// Writes the rows of the input as those of all requested views, which it returns.
+fn copy_steps(
+    inputs: &ViewInputs<'_>,
+    outputs: &mut ViewOutputs,
+) -> rust_view::Result<Vec<&'static str>> {
+    let requested = ["t_first", "t_second"].into_iter().filter(|view| outputs.is_requested(view));
+    let requested: Vec<&str> = requested.collect();
+    for batch in inputs.batches("steps")? {
+        let batch = batch?;
+        requested.iter().try_for_each(|view| outputs.write(view, &batch))?;
+    }
+    Ok(requested)
+}
+
+static BROKEN_VIEWS: SharedComputation = SharedComputation {
+    name: "broken_views",
+    compute: |inputs, outputs| copy_steps(inputs, outputs).map(drop),
+};
+
+const BROKEN_STEPS: rust_view::InputQueries =
+    &[STEPS[0], ("broken", "SELECT rank, 1 / (x - x) AS x FROM t_step")];
+
+static BROKEN_VIEW_LIST: [RustView; 2] = [
+    RustView::shared("t_first", STEPS, &BROKEN_VIEWS),
+    RustView::shared("t_second", BROKEN_STEPS, &BROKEN_VIEWS),
+];
+
+fn shared_catalog(needs_of_second: &str, views: &'static [RustView]) -> Result<Catalog> {
     let x = "--! x = \"a number\"";
     let step = rank_view(x, "\"steps\"", "SELECT rank, step AS x FROM steps");
     let header = |needs: &str| {
@@ -273,12 +294,12 @@ fn shared_catalog(needs_of_second: &str) -> Result<Catalog> {
         ViewSource { path: "src/t/first.toml", text: &first },
         ViewSource { path: "src/t/second.toml", text: &second },
     ];
-    Catalog::new(&sources, &STEP_VIEW_LIST)
+    Catalog::new(&sources, views)
 }
 
 #[test]
 fn views_of_a_shared_computation_are_computed_together_if_they_are_read() {
-    let catalog = leak(shared_catalog("\"t_step\"").unwrap());
+    let catalog = leak(shared_catalog("\"t_step\"", &STEP_VIEW_LIST).unwrap());
     let open = |memory_bytes| {
         let tables = Tables::Scanned(Arc::new(TwoRanks));
         Session::open(catalog, &tables, memory_bytes, &Params::default()).unwrap()
@@ -305,6 +326,23 @@ fn views_of_a_shared_computation_are_computed_together_if_they_are_read() {
 
 #[test]
 fn views_of_a_shared_computation_are_not_built_on_each_other() {
-    let error = shared_catalog("\"t_step\", \"t_first\"").unwrap_err().to_string();
+    let error = shared_catalog("\"t_step\", \"t_first\"", &STEP_VIEW_LIST);
+    let error = error.unwrap_err().to_string();
     assert!(error.contains("is computed together with `t_first`, which it needs"), "{error}");
+}
+
+#[test]
+fn view_of_a_shared_computation_that_fails_leaves_the_others() {
+    let catalog = leak(shared_catalog("\"t_step\"", &BROKEN_VIEW_LIST).unwrap());
+    for views in [["t_first", "t_second"], ["t_second", "t_first"]] {
+        let tables = Tables::Scanned(Arc::new(TwoRanks));
+        let session = Session::open(catalog, &tables, Some(1 << 30), &Params::default()).unwrap();
+        for (view, table) in views.iter().zip(session.metric_tables(&views).unwrap()) {
+            let expected = match *view {
+                "t_first" => "2 rows",
+                _ => "the view `t_second` failed: division by zero",
+            };
+            assert_eq!(outcome(&table), expected, "{views:?}");
+        }
+    }
 }
