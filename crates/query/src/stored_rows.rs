@@ -145,7 +145,7 @@ impl SpillWriter {
         let partition = Partition { rank: None, rows: 0, bytes: 0 };
         let (order, order_check) = (order.to_vec(), OrderCheck::new(&schema, order));
         let file = StreamWriter::try_new(file, &schema)?;
-        Ok(Self { file, schema, partition, order, order_check })
+        Ok(Self { schema, file, partition, order, order_check })
     }
 
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
