@@ -20,7 +20,7 @@ pub(crate) enum RowVerdict<'s> {
     Unknown(UnknownReason<'s>),
 }
 
-/// Why there is no verdict on a row. It becomes a text only where it is shown.
+/// The reason why a row has no verdict. It is rendered only where it is shown.
 #[derive(Debug, Clone)]
 pub(crate) enum UnknownReason<'s> {
     /// The rule says why.

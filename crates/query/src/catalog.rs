@@ -42,19 +42,19 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Checks that a view is not built on another one that is computed together with it.
+    /// Checks that a view is not built on another one that is computed together with it, and that their inputs of the same
+    /// name have the same query.
     fn check_shared_computation(&self, view: &ViewDef) -> Result<()> {
-        let Some(shared) = view.shared_computation() else { return Ok(()) };
-        let is_together = |other: &&&ViewDef| {
-            other.name != view.name
-                && other.shared_computation().is_some_and(|of_other| of_other.name == shared.name)
-        };
-        if let Some(other) = self.dependency_closure(&[view]).iter().find(is_together) {
+        if view.shared_computation().is_none() {
+            return Ok(());
+        }
+        let needed = self.dependency_closure(&[view]);
+        if let Some(other) = needed.iter().find(|other| view.is_computed_with(other)) {
             let message = format!("is computed together with `{}`, which it needs", other.name);
             return Err(header::error_at(&view.path, &view.text, "needs", message));
         }
         let inputs = |view: &ViewDef| view.rust.map_or(&[][..], |rust| rust.inputs);
-        for other in self.views.iter().filter(|other| is_together(&other)) {
+        for other in self.views.iter().filter(|other| view.is_computed_with(other)) {
             let has_other_query = |(name, sql): &&(&str, &str)| {
                 inputs(other).iter().any(|(n, s)| n == name && s != sql)
             };

@@ -469,10 +469,7 @@ impl ViewSchemaProvider {
         }
         let is_wanted = |other: &&'static ViewDef| {
             let is_read = || self.cell(other).readers.load(Relaxed) > 0 && !self.is_computed(other);
-            other.name != view.name
-                && other.shared_computation().is_some_and(|of_other| of_other.name == shared.name)
-                && !computed.contains_key(other.name.as_str())
-                && is_read()
+            view.is_computed_with(other) && !computed.contains_key(other.name.as_str()) && is_read()
         };
         let others = self.catalog.views().iter().filter(is_wanted);
         let (mut views, mut inputs) = (Vec::new(), SharedRows::new());

@@ -11,7 +11,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, SortExpr, ident};
 use trace_model::RecordBatch;
 
-/// How each column is sorted.
+/// The sort options of each column.
 pub(crate) const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
 /// Sort by these columns.
@@ -89,7 +89,7 @@ impl OrderCheck {
         Ok(())
     }
 
-    /// Whether all rows so far are sorted.
+    /// Returns whether all rows so far are sorted.
     pub(crate) fn is_sorted(&self) -> bool {
         self.is_sorted
     }

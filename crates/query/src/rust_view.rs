@@ -19,7 +19,7 @@ pub struct RustView {
     pub name: &'static str,
     /// Names and queries of the inputs; queries may mention `$parameters`.
     pub inputs: InputQueries,
-    /// How its rows are computed.
+    /// The computation of its rows.
     pub computation: Computation,
 }
 
@@ -125,7 +125,7 @@ impl RustView {
         Self { name, inputs, computation: Computation::Shared(computation) }
     }
 
-    /// What computes it together with other views.
+    /// The computation that it shares with other views.
     pub(crate) fn shared_computation(&self) -> Option<&'static SharedComputation> {
         match self.computation {
             Computation::Own(_) => None,

@@ -58,7 +58,7 @@ impl ScannedTable {
         Self { order: order.to_vec(), ..self }
     }
 
-    /// What is known about rows in these streams.
+    /// Properties of the rows in these streams: their order, if it is known.
     fn equivalences(&self, schema: &SchemaRef, streams: &[Stream]) -> EquivalenceProperties {
         let column = |name: &String| {
             let column = Column::new(name, schema.index_of(name).ok()?);

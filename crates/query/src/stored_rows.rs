@@ -156,7 +156,7 @@ impl SpillWriter {
         Ok(self.file.write(&batch)?)
     }
 
-    /// Whether all rows so far are sorted.
+    /// Returns whether all rows so far are sorted.
     pub(crate) fn is_sorted(&self) -> bool {
         self.order_check.is_sorted()
     }

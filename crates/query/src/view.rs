@@ -221,9 +221,15 @@ impl ViewDef {
         }
     }
 
-    /// What computes it together with other views.
+    /// The computation that it shares with other views.
     pub(crate) fn shared_computation(&self) -> Option<&'static SharedComputation> {
         self.rust?.shared_computation()
+    }
+
+    /// Returns whether another view shares its computation.
+    pub(crate) fn is_computed_with(&self, other: &Self) -> bool {
+        let name = |view: &Self| view.shared_computation().map(|shared| shared.name);
+        self.name != other.name && name(self).is_some() && name(self) == name(other)
     }
 
     /// The text of a SQL view with empty lines in place of the header, so that places in it stay what they are.

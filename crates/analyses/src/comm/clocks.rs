@@ -40,7 +40,7 @@ impl ClockOffset {
 /// The end of a collective on one rank, compared with the reference.
 #[derive(Debug, Clone, Copy)]
 struct EndDifference {
-    /// How much later it ended.
+    /// Time by which it ended later than on the reference.
     late_ns: i64,
     /// `None` for collectives on the host.
     tolerance_ns: Option<NonZeroI64>,

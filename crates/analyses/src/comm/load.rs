@@ -44,7 +44,7 @@ pub(super) struct MatchedCollectives {
     names: Texts,
     pub(super) groups: Vec<ProcessGroup>,
     pub(super) matches: Vec<CollectiveMatch>,
-    /// What [`CallDetails`] say about each match, if they were asked for.
+    /// Details of each match, if they were requested.
     pub(super) details: Vec<MatchDetails>,
     phases: Texts,
     pub(super) clocks: RankClocks,
@@ -68,6 +68,11 @@ impl MatchedCollectives {
 
     pub(super) fn group(&self, call: usize) -> &ProcessGroup {
         &self.groups[self.calls[call].group as usize]
+    }
+
+    /// Returns whether no rank's part of a collective may be cut off by the end of the recording.
+    pub(super) fn is_complete(&self, found: &CollectiveMatch) -> bool {
+        found.calls().all(|at| self.calls[at].is_complete)
     }
 
     pub(super) fn phase(&self, details: &MatchDetails) -> Option<&str> {
@@ -108,7 +113,7 @@ impl Texts {
     }
 }
 
-/// Properties of calls by call, until they are matched.
+/// Properties of calls that matching does not need, by call.
 #[derive(Debug, Default)]
 struct CallDetails {
     message_bytes: Vec<Option<i64>>,
@@ -125,14 +130,14 @@ impl CallDetails {
     }
 }
 
-/// Collectives as they are read.
+/// Reads collectives batch by batch.
 #[derive(Debug, Default)]
 struct CallReader {
     calls: Vec<RankCall>,
     names: Texts,
     group_texts: Texts,
     groups: Vec<ProcessGroup>,
-    /// By the indices of the name and of the ranks.
+    /// Groups by the indices of their name and of their ranks.
     group_ids: HashMap<(u32, u32), u32>,
     details: Option<CallDetails>,
 }
@@ -151,7 +156,6 @@ impl CallReader {
         let names = self.names.add(&text("name")?);
         let group_names = self.group_texts.add(&text("group_name")?);
         let group_ranks = self.group_texts.add(&text("group_ranks")?);
-        self.calls.reserve(batch.num_rows());
         for row in 0..batch.num_rows() {
             let next = self.groups.len() as u32;
             let (group_name, group_ranks) = (group_names[row], group_ranks[row]);

@@ -193,10 +193,10 @@ struct CallKind {
 /// The place of a call among those of its kind. Calls of different ranks in the same place are the same collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
-    /// Where counting restarts in each step.
+    /// The step, if counting restarts in each step.
     step: Option<i64>,
     sequence: i64,
-    /// Index of the call: in order of ranks.
+    /// Index of the call. Calls are in order of ranks.
     call: u32,
 }
 

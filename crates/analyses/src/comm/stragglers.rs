@@ -114,7 +114,7 @@ fn sum_by_rank(
         .filter_map(|(found, (attribution, shares))| {
             Some((found, attribution.as_ref()?, shares.as_slice()))
         })
-        .filter(|(found, ..)| found.calls().all(|at| collectives.calls[at].is_complete))
+        .filter(|(found, ..)| collectives.is_complete(found))
         .collect();
     let mut sums: BTreeMap<i64, RankTotals> = BTreeMap::new();
     let mut losses: BTreeMap<i64, Vec<Loss>> = BTreeMap::new();

@@ -187,7 +187,7 @@ fn write_arrivals(
     let rows = of_matches.flat_map(|(number, (attribution, shares))| {
         let of_match = attribution.as_ref().map(|attribution| {
             let found = &collectives.matches[number];
-            let is_complete = found.calls().all(|at| collectives.calls[at].is_complete);
+            let is_complete = collectives.is_complete(found);
             let of_ranks = found.calls().zip(shares).enumerate();
             of_ranks.map(move |(place, (call, share))| ArrivalRow {
                 number: number as i64,

@@ -84,7 +84,7 @@ impl RankClocks {
         }
     }
 
-    /// When a rank arrives at a collective, on the reference clock.
+    /// Time at which a rank arrives at a collective, on the reference clock.
     pub(super) fn arrival_ns(&self, call: &RankCall) -> Option<i64> {
         Some(call.interval?.0 - self.offset(call.rank)?)
     }
@@ -98,7 +98,7 @@ impl RankClocks {
 /// The attribution of waiting time in all matches.
 #[derive(Debug, Default)]
 pub(super) struct Attributions {
-    /// Of each match in which every call has an interval; `None` for others.
+    /// The attribution of each match in which every call has an interval; `None` for others.
     pub(super) matches: Vec<Option<Attribution>>,
     /// Each rank's share in each match.
     pub(super) shares: Vec<Vec<RankShare>>,
@@ -282,19 +282,17 @@ fn measure_waits(
     // broadcast does not wait, and all ranks share a clock.
     let on_host = found.calls().all(|at| !calls[at].on_device);
     let measured = found.calls().all(|at| clocks.is_measured(calls[at].rank));
-    let by_arrival = arrivals_ns.filter(|_| on_host || measured);
-    let (evidence, last) = match (by_arrival, &arrivals) {
-        (Some((_, last)), Some(all)) => {
-            (LastRankEvidence::Arrival, all.iter().position(|&at| at == last)?)
+    let by_arrival = arrivals.as_ref().zip(arrivals_ns).filter(|_| on_host || measured);
+    let (evidence, last) = match by_arrival {
+        Some((arrivals, (_, last))) => {
+            (LastRankEvidence::Arrival, arrivals.iter().position(|&at| at == last)?)
         }
-        _ => (LastRankEvidence::Duration, shortest),
+        None => (LastRankEvidence::Duration, shortest),
     };
     for (place, (share, dur)) in shares.iter_mut().zip(durations).enumerate() {
-        share.waited_ns = match (evidence, &arrivals, arrivals_ns) {
-            (LastRankEvidence::Arrival, Some(arrivals), Some((_, last))) => {
-                (last - arrivals[place]).clamp(0, dur)
-            }
-            _ => dur - transfer_ns,
+        share.waited_ns = match by_arrival {
+            Some((arrivals, (_, last))) => (last - arrivals[place]).clamp(0, dur),
+            None => dur - transfer_ns,
         };
     }
     let others = shares.len() as i64 - 1;
