@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use arrow::array::builder::NullBufferBuilder;
 use arrow::array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
+    ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, PrimitiveArray, StringArray,
 };
+use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
@@ -16,19 +18,31 @@ pub fn dictionary_array<'v>(values: impl Iterator<Item = Option<&'v str>>) -> Ar
     let mut known: FxHashMap<&str, i32> = FxHashMap::default();
     // Most texts occur repeatedly at the same address, and hashing an address is faster than hashing a text.
     let mut by_address: FxHashMap<(*const u8, usize), i32> = FxHashMap::default();
-    let keys: Int32Array = values
-        .map(|text| {
-            let text = text?;
-            let key = by_address.entry((text.as_ptr(), text.len())).or_insert_with(|| {
-                *known.entry(text).or_insert_with(|| {
-                    distinct.push(text);
-                    distinct.len() as i32 - 1
-                })
-            });
-            Some(*key)
+    let keys = primitive_array::<Int32Type>(values.map(|text| {
+        let text = text?;
+        let key = by_address.entry((text.as_ptr(), text.len())).or_insert_with(|| {
+            *known.entry(text).or_insert_with(|| {
+                distinct.push(text);
+                distinct.len() as i32 - 1
+            })
+        });
+        Some(*key)
+    }));
+    Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from(distinct))))
+}
+
+/// A column of numbers. Takes less time than collecting them into an array, which marks each as null or not.
+pub(crate) fn primitive_array<T: ArrowPrimitiveType>(
+    values: impl Iterator<Item = Option<T::Native>>,
+) -> PrimitiveArray<T> {
+    let mut nulls = NullBufferBuilder::new(values.size_hint().0);
+    let values: Vec<T::Native> = values
+        .map(|value| {
+            nulls.append(value.is_some());
+            value.unwrap_or_default()
         })
         .collect();
-    Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from(distinct))))
+    PrimitiveArray::new(values.into(), nulls.finish())
 }
 
 /// Builds a batch from a slice of rows, one column after the other.
@@ -47,7 +61,7 @@ impl<'r, T> BatchBuilder<'r, T> {
     /// Adds a column of 64-bit integers.
     #[must_use]
     pub fn int(mut self, name: &'static str, value: impl Fn(&T) -> Option<i64>) -> Self {
-        let array: Int64Array = self.rows.iter().map(value).collect();
+        let array = primitive_array::<Int64Type>(self.rows.iter().map(value));
         self.columns.push((name, Arc::new(array)));
         self
     }
@@ -55,7 +69,7 @@ impl<'r, T> BatchBuilder<'r, T> {
     /// Adds a column of 64-bit floats.
     #[must_use]
     pub fn float(mut self, name: &'static str, value: impl Fn(&T) -> Option<f64>) -> Self {
-        let array: Float64Array = self.rows.iter().map(value).collect();
+        let array = primitive_array::<Float64Type>(self.rows.iter().map(value));
         self.columns.push((name, Arc::new(array)));
         self
     }
@@ -63,7 +77,8 @@ impl<'r, T> BatchBuilder<'r, T> {
     /// Adds a column of 32-bit integers: ranks and ordinals.
     #[must_use]
     pub fn int32(mut self, name: &'static str, value: impl Fn(&T) -> i64) -> Self {
-        let array: Int32Array = self.rows.iter().map(|row| Some(value(row) as i32)).collect();
+        let array =
+            primitive_array::<Int32Type>(self.rows.iter().map(|row| Some(value(row) as i32)));
         self.columns.push((name, Arc::new(array)));
         self
     }
@@ -113,8 +128,7 @@ impl<'r, T> BatchBuilder<'r, T> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::AsArray;
-    use arrow::datatypes::Int32Type;
+    use arrow::array::{Array as _, AsArray};
 
     use super::*;
 
@@ -129,5 +143,15 @@ mod tests {
         assert_eq!(distinct, ["aten::mm", "", "aten"]);
         let keys: Vec<_> = column.keys().iter().collect();
         assert_eq!(keys, [Some(0), None, Some(1), Some(0), Some(2), Some(0)]);
+    }
+
+    #[test]
+    fn columns_of_numbers_have_nulls_only_where_they_are() {
+        let values = [Some(3), None, Some(-1)];
+        let column = primitive_array::<Int64Type>(values.into_iter());
+        assert_eq!(column.iter().collect::<Vec<_>>(), values);
+        let column = primitive_array::<Int64Type>([Some(3), Some(4)].into_iter());
+        assert!(column.nulls().is_none());
+        assert_eq!(column.values(), &[3, 4]);
     }
 }

@@ -21,6 +21,7 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use trace_model::RecordBatch;
 
 use super::BatchOperator;
+use crate::batch_builder::primitive_array;
 
 /// Replaces a window operator if all of its functions are supported here.
 pub(super) fn operator(plan: &dyn ExecutionPlan) -> Option<Arc<dyn BatchOperator>> {
@@ -180,7 +181,7 @@ impl Function {
             let total = sum(&of.slice(rows.start, rows.len()));
             repeat_n(total.map(|total| zero.add_wrapping(total)), rows.len())
         });
-        Arc::new(sums.collect::<PrimitiveArray<T>>())
+        Arc::new(primitive_array::<T>(sums))
     }
 
     fn extremes<T: ArrowPrimitiveType>(
@@ -204,7 +205,7 @@ impl Function {
         let values = self.values(None, partitions, |so_far, row| {
             if of.is_valid(row) { Some(next(so_far, of.value(row))) } else { so_far }
         });
-        Arc::new(PrimitiveArray::<T>::from_iter(values))
+        Arc::new(primitive_array::<T>(values.into_iter()))
     }
 
     /// The running value in each row; it restarts in each partition.
