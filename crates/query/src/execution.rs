@@ -56,7 +56,7 @@ async fn collect_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> 
     let plan = state.create_physical_plan(plan).await?;
     // The physical plan knows types and nullability better than the logical one.
     let schema = plan.schema();
-    Ok(Rows { schema, batches: collect(plan, state.task_ctx()).await? })
+    Rows::returned(schema, collect(plan, state.task_ctx()).await?)
 }
 
 /// The rows of an executable plan. Adds to `cpu_time` as [`collect_rows`].
@@ -66,8 +66,7 @@ pub(crate) async fn run_prepared_plan(
     cpu_time: &mut Duration,
 ) -> Result<Rows> {
     let schema = plan.schema();
-    let batches = timed(collect(plan, Arc::clone(context)), cpu_time).await?;
-    Ok(Rows { schema, batches })
+    Rows::returned(schema, timed(collect(plan, Arc::clone(context)), cpu_time).await?)
 }
 
 /// As [`collect_rows`], but the rows count as memory of the query.
@@ -104,7 +103,7 @@ async fn limited_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> 
         memory.try_grow(batch_bytes(&batch))?;
         batches.push(batch);
     }
-    Ok(Rows { schema, batches })
+    Rows::returned(schema, batches)
 }
 
 fn batch_bytes(batch: &RecordBatch) -> usize {

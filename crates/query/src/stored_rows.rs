@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
 use std::sync::Arc;
 
+use arrow::array::{Array as _, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
@@ -24,6 +25,18 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// Rows as a plan returns them, without the memory that joins and filters reserve for batches of full length.
+    pub(crate) fn returned(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
+        let shrunk = |batch: RecordBatch| {
+            let (schema, mut columns, rows) = batch.into_parts();
+            columns.iter_mut().for_each(|column| column.shrink_to_fit());
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            RecordBatch::try_new_with_options(schema, columns, &options)
+        };
+        let batches = batches.into_iter().map(shrunk).collect::<Result<_, _>>()?;
+        Ok(Self { schema, batches })
+    }
+
     /// The rows with other names, metadata and nullability of columns.
     ///
     /// # Errors
