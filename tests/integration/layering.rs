@@ -7,6 +7,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 /// Our crates, with those of ours that they may use.
 const OURS: &[(&str, &[&str])] = &[
+    ("allocator", &[]),
     ("trace-model", &[]),
     ("ingest", &["trace-model"]),
     ("query", &["trace-model"]),
@@ -15,7 +16,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("advisor", &["trace-model"]),
     ("trace-advisor", &["trace-model", "ingest", "query", "analyses", "compare", "advisor"]),
     ("page", &["trace-advisor"]),
-    ("cli", &["trace-advisor", "page"]),
+    ("cli", &["allocator", "trace-advisor", "page"]),
     ("python", &["trace-advisor", "page", "cli"]),
     // Exercises everything that reads untrusted input. Without default features, it builds without the query engine.
     ("fuzz-targets", &["trace-model", "ingest", "advisor", "trace-advisor", "cli"]),
@@ -43,6 +44,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("ctrlc", &["cli"]),
     ("indicatif", &["cli"]),
     ("rustyline", &["cli"]),
+    ("libc", &["allocator"]),
+    ("mimalloc", &["allocator"]),
     ("nix", &["cli"]),
     ("signal-hook", &["cli"]),
 ];

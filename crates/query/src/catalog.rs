@@ -1,10 +1,11 @@
 //! The views of a session in dependency order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hasher as _;
 
 use arrow::datatypes::SchemaRef;
 use rayon::prelude::*;
-use sha2::{Digest as _, Sha256};
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use trace_model::MetricSpec;
 use trace_model::tables;
 
@@ -243,14 +244,14 @@ impl Catalog {
 
     /// Distinguishes catalogs by the texts of their views.
     pub fn fingerprint(&self) -> String {
-        let mut hash = Sha256::new();
+        let mut hash = SipHasher13::new();
         for view in &self.views {
             for text in [&view.path, &view.text] {
-                hash.update(text.len().to_le_bytes());
-                hash.update(text);
+                hash.write(&text.len().to_le_bytes());
+                hash.write(text.as_bytes());
             }
         }
-        format!("{:x}", hash.finalize())
+        format!("{:032x}", hash.finish128().as_u128())
     }
 
     /// The base tables that a query reads, directly or through views. `query` is SQL or the name of a view. `None` if it

@@ -10,11 +10,12 @@ mod relation;
 pub(crate) mod views;
 
 use std::collections::HashMap;
+use std::hash::Hasher as _;
 
 use bytes::Bytes;
 use datafusion::DATAFUSION_VERSION;
 use prost::Message as _;
-use sha2::{Digest as _, Sha256};
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 use crate::error::{Error, Result};
 
@@ -134,13 +135,13 @@ fn is_step(relation: &str) -> bool {
     relation.starts_with('#')
 }
 
-/// Distinguishes queries: the first half of the SHA-256 of the text and of the columns by which the rows are sorted.
+/// Distinguishes queries by their text and the columns by which the rows are sorted.
 pub(crate) fn digest(sql: &str, order: &[String]) -> Bytes {
-    let mut hash = Sha256::new();
-    hash.update(sql);
+    let mut hash = SipHasher13::new();
+    hash.write(sql.as_bytes());
     for column in order {
-        hash.update([0]);
-        hash.update(column);
+        hash.write(&[0]);
+        hash.write(column.as_bytes());
     }
-    Bytes::copy_from_slice(&hash.finalize()[..16])
+    Bytes::copy_from_slice(&hash.finish128().as_bytes())
 }
