@@ -60,6 +60,7 @@ pub(crate) fn read(
         end: StreamEnd::Complete,
         json_bytes: 0,
         slices: Vec::new(),
+        previous: Vec::new(),
         document,
     }
     .run(advance)
@@ -72,7 +73,9 @@ struct Reader {
     stream: Option<Stream>,
     end: StreamEnd,
     json_bytes: u64,
+    /// Those of the window that is read, and those of the window before.
     slices: Vec<Slice>,
+    previous: Vec<Slice>,
     document: Document,
 }
 
@@ -93,6 +96,7 @@ impl Reader {
         }
         let (start, in_object) = self.prologue()?;
         let tail = self.events(start, advance)?;
+        append(&mut self.document.columns, &mut self.previous);
         match tail {
             Some(tail) if in_object => self.tail(tail)?,
             Some(_) => self.skip_rest(),
@@ -156,23 +160,23 @@ impl Reader {
         let mut unread_bytes = 0;
         let mut is_lost = false;
         loop {
-            // While this window is read, the next one is decompressed.
+            // While this window is read, the next one is decompressed, and the rows of the one before are appended.
             let is_more = self.stream.is_some() && self.end == StreamEnd::NotYet;
             // The window doubles while an event is longer than it, so the total time to read the event is linear.
             let room =
                 if unread_bytes > window_bytes() { self.window.len() } else { window_bytes() };
             spare.resize(HEADROOM + if is_more { room } else { 0 }, 0);
             let (window, stream, slices) = (&self.window, &mut self.stream, &mut self.slices);
-            let columns = &mut self.document.columns;
-            let ((at, stop), (filled, end)) = rayon::join(
-                || find_and_read_events(window, start, is_lost, slices, columns),
-                || {
-                    stream
-                        .as_mut()
-                        .map_or((0, StreamEnd::Complete), |s| s.fill(&mut spare[HEADROOM..]))
-                },
+            let (columns, previous) = (&mut self.document.columns, &mut self.previous);
+            let fill = || {
+                stream.as_mut().map_or((0, StreamEnd::Complete), |s| s.fill(&mut spare[HEADROOM..]))
+            };
+            // A single thread appends rows first, while they are in its cache.
+            let (((), (filled, end)), (at, stop)) = rayon::join(
+                || rayon::join(|| append(columns, previous), fill),
+                || find_and_read_events(window, start, is_lost, slices),
             );
-            columns.thin_if_long();
+            std::mem::swap(&mut self.slices, &mut self.previous);
             advance((at - start) as u64);
             self.json_bytes += filled as u64;
             if self.stream.is_some() {
@@ -299,6 +303,8 @@ struct Slice {
     /// Position and reason of the end of its reader.
     at: usize,
     stop: Stop,
+    /// Whether it has rows that are to be appended to the columns of the file.
+    is_read: bool,
 }
 
 impl Slice {
@@ -309,6 +315,7 @@ impl Slice {
             known: Known::default(),
             at: 0,
             stop: Stop::Cut,
+            is_read: false,
         }
     }
 }
@@ -327,12 +334,7 @@ fn window_bytes() -> usize {
 }
 
 /// Reads all complete events of `text` from `start` on, in parallel. Returns the position and reason of the end.
-fn read_events(
-    text: &[u8],
-    start: usize,
-    slices: &mut Vec<Slice>,
-    columns: &mut Columns,
-) -> (usize, Stop) {
+fn read_events(text: &[u8], start: usize, slices: &mut Vec<Slice>) -> (usize, Stop) {
     let count = self::slices().min((text.len() - start) / SLICE).max(1);
     let step = (text.len() - start) / count;
     let mut starts = vec![start];
@@ -365,12 +367,21 @@ fn read_events(
             slice.read(text, at, end(i));
         }
         (at, stop) = (slice.at, slice.stop);
+        slice.is_read = true;
+    }
+    (at, stop)
+}
+
+/// Moves the rows of slices behind those of the file.
+fn append(columns: &mut Columns, slices: &mut [Slice]) {
+    for slice in slices.iter_mut().filter(|slice| slice.is_read) {
+        slice.is_read = false;
         columns.drain(&mut slice.sink.columns, &mut slice.known);
         if slice.sink.columns.strings.bytes() > MAX_STRINGS {
             slice.reset();
         }
     }
-    (at, stop)
+    columns.thin_if_long();
 }
 
 impl Slice {
@@ -432,13 +443,12 @@ fn find_and_read_events(
     start: usize,
     is_lost: bool,
     slices: &mut Vec<Slice>,
-    columns: &mut Columns,
 ) -> (usize, Stop) {
     if !is_lost {
-        return read_events(text, start, slices, columns);
+        return read_events(text, start, slices);
     }
     match guess_event_start(text, start) {
-        Some(start) => read_events(text, start, slices, columns),
+        Some(start) => read_events(text, start, slices),
         None => (resume_at(text, start), Stop::Lost),
     }
 }
