@@ -29,7 +29,9 @@ impl Rows {
     pub(crate) fn returned(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
         let shrunk = |batch: RecordBatch| {
             let (schema, mut columns, rows) = batch.into_parts();
-            columns.iter_mut().for_each(|column| column.shrink_to_fit());
+            for column in &mut columns {
+                column.shrink_to_fit();
+            }
             let options = RecordBatchOptions::new().with_row_count(Some(rows));
             RecordBatch::try_new_with_options(schema, columns, &options)
         };
@@ -218,6 +220,31 @@ mod tests {
         }
         let StoredRows::Spilled(rows) = writer.finish().unwrap() else { unreachable!() };
         !rows.order.is_empty()
+    }
+
+    #[test]
+    fn returned_rows_give_up_reserved_memory() {
+        let mut values = Vec::with_capacity(32_768);
+        values.extend(0..100_i64);
+        let reserved = Int64Array::new(values.into(), None);
+        let shared = reserved.clone();
+        let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, false)]));
+        let rows = |column: Int64Array| {
+            let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(column)]).unwrap();
+            let rows = Rows::returned(Arc::clone(&schema), vec![batch]).unwrap();
+            (rows.batches[0].get_array_memory_size(), rows.batches[0].num_rows())
+        };
+        // What a table owns too stays as it is.
+        assert!(rows(reserved).0 > 32_768 * 8);
+        let (bytes, count) = rows(shared);
+        assert!(bytes < 2_000, "{bytes} bytes");
+        assert_eq!(count, 100);
+        // Rows without columns are counted, too.
+        let options = RecordBatchOptions::new().with_row_count(Some(3));
+        let empty = Arc::new(Schema::empty());
+        let batch =
+            RecordBatch::try_new_with_options(Arc::clone(&empty), vec![], &options).unwrap();
+        assert_eq!(Rows::returned(empty, vec![batch]).unwrap().batches[0].num_rows(), 3);
     }
 
     #[test]
