@@ -31,6 +31,7 @@ GOALS = {"457MB": {"HTA: breakdown": 100, "DuckDB: load": 20, "Perfetto: load": 
 SECONDS = {"58MB": 0.2}
 CACHED_GOAL = 5
 CHECK, BREAKDOWN, CACHED = "`advisor check`", "`advisor analyze`", "`advisor check`, cached"
+BEFORE = "`advisor check`, before"
 
 
 @dataclasses.dataclass
@@ -110,7 +111,11 @@ def in_turns(programs, repeat):
 def compare(title, size, run, args):
     files = sorted(run.iterdir()) if run.is_dir() else [run]
     with tempfile.TemporaryDirectory(dir=CACHE) as cache:
-        programs = [*ours(args.advisor, run, cache), *peers(args.peers, files)]
+        programs = ours(args.advisor, run, cache)
+        if args.before:
+            [check, *_] = ours(args.before, run, cache)
+            programs.append(Program(BEFORE, check.command))
+        programs += peers(args.peers, files)
         if any(program.name == CACHED for program in programs):
             measure(next(program.command for program in programs if program.name == CACHED))
         best = in_turns(programs, args.repeat)
@@ -192,6 +197,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", type=pathlib.Path, help="folder with traces/, for the size `real`")
     parser.add_argument("--advisor", default=pathlib.Path(default) / "release" / "advisor")
+    parser.add_argument("--before", help="another program, to compare its `check` with")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each, of which the best counts")
     sizes = ["real", *DEMOS]
     parser.add_argument("--sizes", nargs="+", choices=sizes, default=["real", "58MB"], help="which traces")

@@ -6,7 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use allocator::SizedAllocator;
 use cli::demo;
+
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: SizedAllocator = SizedAllocator;
 
 /// A run in a folder of its own, removed at the end.
 pub(crate) struct DemoRun {
