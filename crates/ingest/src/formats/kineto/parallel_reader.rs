@@ -73,8 +73,9 @@ struct Reader {
     stream: Option<Stream>,
     end: StreamEnd,
     json_bytes: u64,
-    /// Those of the window that is read, and those of the window before.
+    /// The slices of the current window.
     slices: Vec<Slice>,
+    /// The slices of the window before, until their rows are appended.
     previous: Vec<Slice>,
     document: Document,
 }
@@ -303,8 +304,6 @@ struct Slice {
     /// Position and reason of the end of its reader.
     at: usize,
     stop: Stop,
-    /// Whether it has rows that are to be appended to the columns of the file.
-    is_read: bool,
 }
 
 impl Slice {
@@ -315,7 +314,6 @@ impl Slice {
             known: Known::default(),
             at: 0,
             stop: Stop::Cut,
-            is_read: false,
         }
     }
 }
@@ -367,15 +365,13 @@ fn read_events(text: &[u8], start: usize, slices: &mut Vec<Slice>) -> (usize, St
             slice.read(text, at, end(i));
         }
         (at, stop) = (slice.at, slice.stop);
-        slice.is_read = true;
     }
     (at, stop)
 }
 
-/// Moves the rows of slices behind those of the file.
+/// Moves the rows of slices to the columns of the file. Slices without new rows add nothing.
 fn append(columns: &mut Columns, slices: &mut [Slice]) {
-    for slice in slices.iter_mut().filter(|slice| slice.is_read) {
-        slice.is_read = false;
+    for slice in slices {
         columns.drain(&mut slice.sink.columns, &mut slice.known);
         if slice.sink.columns.strings.bytes() > MAX_STRINGS {
             slice.reset();
