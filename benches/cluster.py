@@ -1,6 +1,6 @@
 """What it costs to map a run on a cluster of Ballista, compared with one process; and whether the reports are the same.
 
-    python benches/cluster.py [--program target/release/advisor] [--cluster target/cluster/release/advisor-cluster]
+    python benches/cluster.py [--program target/release/advisor] [--cluster target/release/advisor-cluster]
         [--ranks 16,64,1024] [--executors 1,2,4] [--layers 6] [--steps 6] [--kill]
 
 For each number of ranks and of executors: wall time of `advisor-cluster map`; CPU time of scheduler, executors and client,
@@ -54,7 +54,7 @@ def map_on_cluster(
 def main() -> None:
     parser = argparse.ArgumentParser()
     add_run_options(parser, ranks="16,64,1024")
-    parser.add_argument("--cluster", default="target/cluster/release/advisor-cluster")
+    parser.add_argument("--cluster", default="target/release/advisor-cluster")
     parser.add_argument("--executors", default="1,2,4")
     parser.add_argument("--kill", action="store_true")
     arguments = parser.parse_args()

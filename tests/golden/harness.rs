@@ -1,6 +1,6 @@
 //! Turns suites into tests of `libtest-mimic`, which takes the arguments that `cargo test` passes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use libtest_mimic::{Arguments, Trial};
 
 use crate::support::corpus;
+use crate::support::slice::{self, Slice};
 
 /// Tests of one kind.
 pub(crate) struct Suite {
@@ -108,7 +109,7 @@ pub(crate) fn first_lines(lines: &[String]) -> String {
 
 /// Runs the tests that the arguments select.
 pub(crate) fn run(suites: &[Suite]) -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
     let has_corpus = corpus::find().is_some();
     let mut cases: Vec<(&str, Case)> = Vec::new();
     let mut missing = Vec::new();
@@ -127,6 +128,13 @@ pub(crate) fn run(suites: &[Suite]) -> ExitCode {
     cases.sort_by(|(_, a), (_, b)| {
         (a.trace.is_none(), &a.trace).cmp(&(b.trace.is_none(), &b.trace))
     });
+    // Whoever names tests gets them.
+    let names_tests = arguments.filter.is_some() || !arguments.skip.is_empty();
+    if let Some(slice) = Slice::chosen().filter(|_| !names_tests) {
+        arguments.skip = left_out(&cases, slice);
+        arguments.exact = true;
+        slice.print("golden", cases.len() - arguments.skip.len(), cases.len(), "tests");
+    }
     let trials = cases.into_iter().map(|(suite, case)| {
         Trial::test(format!("{suite}::{}", case.name), move || {
             (case.run)();
@@ -140,6 +148,18 @@ pub(crate) fn run(suites: &[Suite]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     conclusion.exit_code()
+}
+
+/// Names of the tests that are in other slices. Tests of one trace are in one slice, because they share the trace, and so
+/// are the tests of one suite that read many traces.
+fn left_out(cases: &[(&str, Case)], slice: Slice) -> Vec<String> {
+    let sliced: BTreeSet<&str> = slice::suites("golden").collect();
+    let sliced: Vec<_> = cases.iter().filter(|(suite, _)| sliced.contains(suite)).collect();
+    let unit = |suite: &str, case: &Case| case.trace.clone().ok_or_else(|| suite.to_owned());
+    let units: BTreeSet<_> = sliced.iter().map(|(suite, case)| unit(suite, case)).collect();
+    let units: BTreeMap<_, usize> = units.into_iter().zip(0..).collect();
+    let others = sliced.iter().filter(|(suite, case)| !slice.has(units[&unit(suite, case)]));
+    others.map(|(suite, case)| format!("{suite}::{}", case.name)).collect()
 }
 
 #[expect(clippy::print_stderr, reason = "the result of all tests together")]

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The tests come from the folders of the corpus. Tests of one trace follow each other and share it, see
-//! [`runs`]. Without a corpus each suite that needs one is a single ignored test.
+//! [`runs`]. With `ADVISOR_SLICE=2/4`, a slice of the suites that `tests/slices.txt` lists runs, and the others as a whole;
+//! a filter selects tests of all slices. Without a corpus each suite that needs one is a single ignored test.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod call_tree;

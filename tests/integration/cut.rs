@@ -15,6 +15,7 @@ use trace_advisor::{CutRun, Cutting, OpenOptions, Run, cut};
 use crate::support::corpus::corpus;
 use crate::support::rows::lines;
 use crate::support::sandbox::Sandbox;
+use crate::support::slice;
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -237,7 +238,7 @@ fn part_has_what_is_in_the_range() {
 #[ignore = "needs ADVISOR_CORPUS"]
 fn part_has_what_is_in_the_range_in_traces_of_all_kinds() {
     let traces = corpus().join("traces");
-    for trace in [
+    let recordings = [
         "resnet50_workers0",
         "mi300_resnet_ddp",
         "mi300_bert",
@@ -258,7 +259,9 @@ fn part_has_what_is_in_the_range_in_traces_of_all_kinds() {
         "triton_example",
         "amd_minitoy",
         "mi210_gpu_only",
-    ] {
+    ];
+    let test = "cut::part_has_what_is_in_the_range_in_traces_of_all_kinds";
+    for trace in slice::take(test, recordings) {
         let path = traces.join(trace);
         for selection in parts(&path) {
             // Some recordings have nothing in some of these parts.

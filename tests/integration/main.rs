@@ -24,6 +24,7 @@ mod faults;
 mod first_screen;
 mod flight_recorder;
 mod formats;
+mod formats_page;
 mod fuzz;
 mod import_cycles;
 mod layering;
@@ -31,6 +32,7 @@ mod mapped;
 mod memory_owners;
 mod memory_snapshots;
 mod metamorphic;
+mod one_build;
 mod open;
 mod outputs;
 mod page;
@@ -47,6 +49,7 @@ mod rule_budgets;
 mod runs;
 #[cfg(all(unix, feature = "shell"))]
 mod shell;
+mod slices;
 #[cfg(target_os = "linux")]
 mod soak;
 mod supply_chain;

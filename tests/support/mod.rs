@@ -8,3 +8,4 @@ pub(crate) mod export;
 pub(crate) mod process;
 pub(crate) mod rows;
 pub(crate) mod sandbox;
+pub(crate) mod slice;

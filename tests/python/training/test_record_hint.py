@@ -14,7 +14,9 @@ class FakeReport:
 
     def __init__(self, unknown=(), **recording):
         self._content = {
-            "unknown": [{"code": code, "reason": reason} for code, reason in unknown],
+            "unknown": [
+                {"code": code, "reason": reason, "record_with": record_with} for code, reason, *record_with in unknown
+            ],
             "recording": {"is_on_cpu": False, "limits": [], "instructions": None, **recording},
         }
 
@@ -50,8 +52,11 @@ def test_steps_suffice_for_the_rule_that_needs_most():
 
 
 def test_memory_snapshots_and_stacks_are_added():
-    reasons = [("MM020", "only a snapshot: torch.cuda.memory._record_memory_history()"), ("IN007", "with_stack=True")]
-    hint = ta.record_hint(FakeReport(reasons))
+    unknown = [
+        ("MM020", "no history", "torch.cuda.memory._record_memory_history()"),
+        ("IN007", "no stacks", "with_stack=True"),
+    ]
+    hint = ta.record_hint(FakeReport(unknown))
     start, end = (hint.index(f"torch.cuda.memory.{name}") for name in ("_record_memory_history()", "_dump_snapshot("))
     assert start < hint.index("with profile(") < end and "with_stack=True,\n)" in hint
     compile(hint, "hint", "exec")

@@ -1,6 +1,6 @@
 //! The program `advisor-cluster` as users run it: a scheduler, executors and a client, each a process of its own.
 //!
-//! Tests that need more than this repository are ignored with the reason; `.ci/cluster` runs them.
+//! Tests that need more than this repository are ignored with the reason; `.ci/run` runs them.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod errors;

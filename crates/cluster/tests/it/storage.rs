@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Cluster, RANKS, check, free_port, needed, run, stderr, wait_until};
+use crate::support::{Cluster, RANKS, check, free_port, run, stderr, storage, wait_until};
 
 /// A server that runs until it is dropped.
 struct Server {
@@ -15,7 +15,7 @@ struct Server {
 impl Server {
     fn start() -> Self {
         let port = free_port();
-        let mut command = Command::new(needed("ADVISOR_STORAGE").join("bin/python"));
+        let mut command = Command::new(storage().join("bin/python"));
         command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Self { process: command.spawn().unwrap(), port };

@@ -19,18 +19,36 @@ const EXECUTOR_TIMEOUT: &str = "10s";
 /// Longest time to wait for anything.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What a variable of the environment names. A test fails without it.
-pub(crate) fn needed(name: &str) -> PathBuf {
-    #[expect(clippy::disallowed_methods, reason = "the one place where tests read it")]
-    let path = std::env::var(name).map(PathBuf::from);
-    let path = path.unwrap_or_else(|_| panic!("set {name}, as .ci/cluster does"));
-    assert!(path.exists(), "{name}: {} does not exist", path.display());
+/// The path that a variable of the environment names.
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from)
+}
+
+/// The folder of the S3 server, `ADVISOR_STORAGE`.
+///
+/// # Panics
+/// If the variable is not set or names nothing.
+pub(crate) fn storage() -> PathBuf {
+    let path = variable("ADVISOR_STORAGE").expect("set ADVISOR_STORAGE to what .ci/storage prints");
+    assert!(path.exists(), "ADVISOR_STORAGE: {} does not exist", path.display());
     path
 }
 
-/// The program of users, another build than the cluster.
+/// The program `advisor`: `ADVISOR_PROGRAM`, by default the one of the same build.
+///
+/// # Panics
+/// If there is no program.
+fn program() -> PathBuf {
+    let beside = Path::new(env!("CARGO_BIN_EXE_advisor-cluster")).with_file_name("advisor");
+    let path = variable("ADVISOR_PROGRAM").unwrap_or(beside);
+    let hint = "run `cargo build --release`, or set ADVISOR_PROGRAM";
+    assert!(path.exists(), "{} does not exist: {hint}", path.display());
+    path
+}
+
+/// Runs the program `advisor`. Returns its stdout and stderr.
 pub(crate) fn advisor(args: &[&str], env: &[(&str, &str)]) -> (String, String) {
-    let mut command = Command::new(needed("ADVISOR_PROGRAM"));
+    let mut command = Command::new(program());
     let output = command.args(args).envs(env.iter().copied()).stdin(Stdio::null()).output();
     let output = output.unwrap();
     assert!(output.status.success(), "{args:?}: {}", stderr(&output));
