@@ -19,8 +19,6 @@ pub const INVALID_EVENT_WARNINGS: [&str; 6] = [
     "bad-time",
     "far-event",
 ];
-/// Formats that contain timelines. Files in other formats only supplement them.
-const TIMELINES: [&str; 2] = ["kineto", "composer"];
 
 /// A trace file that is truncated or has invalid events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +57,7 @@ impl DamagedFile {
 /// by name.
 pub fn damaged_files(run: &RunInfo, warnings: &[Warning]) -> Vec<DamagedFile> {
     let mut files: BTreeMap<&str, DamagedFile> = BTreeMap::new();
-    for source in run.sources.iter().filter(|source| TIMELINES.contains(&&*source.format)) {
+    for source in run.sources.iter().filter(|source| source.is_timeline) {
         // A file with several ranks has one source per rank.
         let file = files.entry(&source.file).or_insert_with(|| DamagedFile {
             file: source.file.clone(),
@@ -92,6 +90,7 @@ mod tests {
         Source {
             file: file.to_owned(),
             format: format.into(),
+            is_timeline: format != "execution trace",
             rank: 0,
             rank_from: "order".into(),
             json_bytes: 0,

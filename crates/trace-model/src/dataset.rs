@@ -99,6 +99,9 @@ pub struct Source {
     /// Format it was read as: `kineto`, `composer`, `execution trace`, `memory snapshot`, `memory timeline`,
     /// `determined metrics`.
     pub format: Cow<'static, str>,
+    /// The file is a timeline, not a file that adds to one.
+    #[serde(default)]
+    pub is_timeline: bool,
     /// Rank of its events.
     pub rank: i32,
     /// Origin of the rank: `distributedInfo`, `global_rank`, `file name`, `order`; for files that belong to a trace

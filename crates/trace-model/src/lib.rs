@@ -6,11 +6,12 @@
 //! ```
 //!
 //! `ingest`, `analyses` and `advisor` do not depend on each other; what they share is declared here: the tables with
-//! their rows, columns and units ([`tables`]), metrics ([`metric`]), the input of a run ([`dataset`]), and names with a
-//! meaning ([`vocabulary`]), and how commands name a run ([`command_line`]). This crate does no I/O and prints nothing.
+//! their rows, columns and units ([`tables`]), metrics ([`metric`]), what a recording can contain ([`capability`]), the
+//! input of a run ([`dataset`]), names with a meaning ([`vocabulary`]), and how commands name a run ([`command_line`]). This crate does no I/O and prints nothing.
 //!
 //! All times are integer nanoseconds ([`time`]).
 
+pub mod capability;
 pub mod column;
 pub mod command_line;
 pub mod damage;
@@ -29,6 +30,7 @@ pub mod vocabulary;
 
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::Schema;
+pub use capability::{Capabilities, Capability, Provider};
 pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning};
 pub use metric::{COMPARISON_VIEWS, FailedTable, MetricSpec, MetricTable, Scope, Value};
 pub use spec::{ColumnSpec, ColumnType, TableSpec, Unit};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Unit;
+use crate::{Capability, Unit};
 
 /// Entity that one value of a metric describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,6 +106,8 @@ pub struct MetricSpec {
     pub doc: String,
     /// All columns of the view with their units, in order. Conditions and messages may use them.
     pub columns: Vec<(String, Unit)>,
+    /// Kinds of data without which the view has no rows.
+    pub requires: Vec<Capability>,
 }
 
 impl MetricSpec {

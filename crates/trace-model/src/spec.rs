@@ -162,10 +162,51 @@ impl Unit {
             Self::GbPerS => Some("_gb_per_s"),
         }
     }
+
+    /// Returns whether the name of a column states this unit: by its suffix (`dur_ns`), or by the suffix alone (`ratio`).
+    pub fn is_stated_by(self, column: &str) -> bool {
+        self.suffix().is_some_and(|suffix| {
+            column.ends_with(suffix) || suffix.strip_prefix('_') == Some(column)
+        })
+    }
+
+    /// The unit that the name of a column states, for columns that no header declares: results of queries that users write.
+    /// An aggregate without a name has the unit of its column: `sum(kernels.dur_ns)`.
+    pub fn of_undeclared(column: &str) -> Self {
+        if column.starts_with("count(") {
+            return Self::Count;
+        }
+        let column = column.trim_end_matches(')');
+        let column = column.rsplit('.').next().unwrap_or(column);
+        Self::ALL.into_iter().find(|unit| unit.is_stated_by(column)).unwrap_or(Self::None)
+    }
 }
 
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Unit;
+
+    #[test]
+    fn undeclared_columns_have_the_unit_that_their_name_states() {
+        for (column, unit) in [
+            ("dur_ns", Unit::Ns),
+            ("sum(kernels.dur_ns)", Unit::Ns),
+            ("peak_bytes", Unit::Bytes),
+            ("bytes", Unit::Bytes),
+            ("ratio", Unit::Ratio),
+            ("count(*)", Unit::Count),
+            ("kernel_count", Unit::Count),
+            ("bus_gb_per_s", Unit::GbPerS),
+            ("name", Unit::None),
+            ("columns", Unit::None),
+        ] {
+            assert_eq!(Unit::of_undeclared(column), unit, "{column}");
+        }
     }
 }

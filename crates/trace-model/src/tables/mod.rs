@@ -37,8 +37,8 @@ pub use host::{
 pub use memory::{MemoryEvent, MemoryEvents};
 pub use ranges::{ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters};
 pub use run::{
-    Device, Devices, EventCount, EventCounts, Rank, Ranks, ReadingWarning, ReadingWarnings, Step,
-    Steps, Thread, Threads,
+    Device, Devices, EventCount, EventCounts, Rank, Ranks, ReadingWarning, ReadingWarnings,
+    RecordedCapabilities, RecordedCapability, Step, Steps, Thread, Threads,
 };
 pub use snapshot::{
     MemoryTimeline, MemoryTimelineEvent, MemoryTimelineEvents, MemoryTimelineSize,
@@ -53,52 +53,41 @@ pub use timeline::{
 
 use crate::spec::TableSpec;
 
-/// All tables in documentation order.
-pub const TABLES: &[&TableSpec] = &[
-    &Ranks::SPEC,
-    &Devices::SPEC,
-    &Threads::SPEC,
-    &Steps::SPEC,
-    &CpuOps::SPEC,
-    &RuntimeCalls::SPEC,
-    &Annotations::SPEC,
-    &PythonFrames::SPEC,
-    &Kernels::SPEC,
-    &Memcpys::SPEC,
-    &Memsets::SPEC,
-    &DeviceSyncs::SPEC,
-    &GraphMatches::SPEC,
-    &GraphNodes::SPEC,
-    &CapturedOps::SPEC,
-    &ProfilerRanges::SPEC,
-    &RangeCounters::SPEC,
-    &Collectives::SPEC,
-    &MemoryEvents::SPEC,
-    &Counters::SPEC,
-    &Flows::SPEC,
-    &Instants::SPEC,
-    &Spans::SPEC,
-    &UnpairedEvents::SPEC,
-    &ExecutionNodes::SPEC,
-    &CompiledFrames::SPEC,
-    &GraphBreaks::SPEC,
-    &CompiledKernels::SPEC,
-    &FlightDumps::SPEC,
-    &FlightRecords::SPEC,
-    &FlightProcessGroups::SPEC,
-    &Snapshots::SPEC,
-    &SnapshotDevices::SPEC,
-    &SnapshotSegments::SPEC,
-    &SnapshotBlocks::SPEC,
-    &SnapshotEvents::SPEC,
-    &SnapshotAllocations::SPEC,
-    &SnapshotStacks::SPEC,
-    &MemoryTimelines::SPEC,
-    &MemoryTimelineSizes::SPEC,
-    &MemoryTimelineEvents::SPEC,
-    &EventCounts::SPEC,
-    &ReadingWarnings::SPEC,
-];
+/// Declares the list of tables.
+macro_rules! table_list {
+    ($($table:ident),+ $(,)?) => {
+        /// A table. In order of documentation.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum TableId { $(#[doc = concat!("[`", stringify!($table), "`]")] $table,)+ }
+
+        impl TableId {
+            /// Name, meaning and columns.
+            pub fn spec(self) -> &'static TableSpec {
+                match self { $(Self::$table => &$table::SPEC,)+ }
+            }
+        }
+
+        /// All tables in documentation order.
+        pub const TABLES: &[&TableSpec] = &[$(&$table::SPEC),+];
+    };
+}
+
+impl TableId {
+    /// Name in SQL: `kernels`.
+    pub fn as_str(self) -> &'static str {
+        self.spec().name
+    }
+}
+
+table_list! {
+    Ranks, Devices, Threads, Steps, CpuOps, RuntimeCalls, Annotations, PythonFrames, Kernels,
+    Memcpys, Memsets, DeviceSyncs, GraphMatches, GraphNodes, CapturedOps, ProfilerRanges,
+    RangeCounters, Collectives, MemoryEvents, Counters, Flows, Instants, Spans, UnpairedEvents,
+    ExecutionNodes, CompiledFrames, GraphBreaks, CompiledKernels, FlightDumps, FlightRecords,
+    FlightProcessGroups, Snapshots, SnapshotDevices, SnapshotSegments, SnapshotBlocks,
+    SnapshotEvents, SnapshotAllocations, SnapshotStacks, MemoryTimelines, MemoryTimelineSizes,
+    MemoryTimelineEvents, RecordedCapabilities, EventCounts, ReadingWarnings,
+}
 
 /// The spec of a table by name.
 pub fn find(name: &str) -> Option<&'static TableSpec> {

@@ -80,3 +80,9 @@ table! {
     message: Text, None, "the problem, and what to do about it";
     warning_count: I64, Count, "number of occurrences";
 }
+
+table! {
+    RecordedCapabilities / RecordedCapability = "capabilities", "one kind of data that a recording holds";
+    rank: I32, None, "rank whose files hold it";
+    capability: DictColumn, None, "kind of data: operator_shapes, device_activity ... (`advisor tables --capabilities` lists them with what provides each)";
+}
