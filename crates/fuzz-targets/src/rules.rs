@@ -29,6 +29,7 @@ fn metrics() -> Vec<MetricSpec> {
         scope: Scope::Device,
         doc: String::new(),
         columns: columns(),
+        requires: Vec::new(),
     };
     columns().iter().filter(|(_, unit)| *unit != Unit::None).map(metric).collect()
 }

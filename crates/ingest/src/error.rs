@@ -316,6 +316,7 @@ pub(crate) enum Unreadable {
     NoEvents,
     NoNodes,
     NoRecords,
+    Empty,
     TooLong,
     PieceTooLong,
     EventTooLong,
@@ -330,6 +331,7 @@ impl Unreadable {
             Self::NoEvents => "JSON without an event list (\"traceEvents\")",
             Self::NoNodes => "JSON without a node list (\"nodes\")",
             Self::NoRecords => "a log without records of torch.compile",
+            Self::Empty => "it contains no events",
             Self::TooLong => {
                 "expands to far more JSON than a trace of its size would: refused as a decompression \
                  bomb (raise the limit with --max-json-bytes if it is genuine)"

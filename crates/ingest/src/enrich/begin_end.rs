@@ -3,9 +3,8 @@
 use trace_model::StrId;
 use trace_model::tables::Span;
 
-use crate::formats::kineto::begin_end_event::BeginEndEvent;
-use crate::formats::kineto::classify::{Kind, classify};
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::begin_end_event::BeginEndEvent;
+use crate::timeline::columns::Columns;
 use crate::warnings::Issue;
 
 /// Pairs begin and end events, innermost first: `B` and `E` per thread, asynchronous ones (`b` and `e`) per category and
@@ -65,7 +64,7 @@ fn push(columns: &mut Columns, begin: BeginEndEvent, end_ns: i64) {
     let dur_ns = end_ns - begin.ts_ns;
     // Asynchronous ranges overlap: they have no place in the call tree of a thread.
     let is_of_thread = begin.async_id == StrId::NULL;
-    if is_of_thread && classify(columns.strings.get(begin.category)) == Kind::Annotation {
+    if is_of_thread && begin.is_annotation {
         columns.pair_as_annotation(begin, end_ns);
     } else {
         columns.spans.push_sparse(Span {

@@ -12,7 +12,7 @@ use trace_model::vocabulary::MODULE_PREFIX;
 
 use super::forward;
 use super::source::{Frames, Line, Lines};
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::columns::Columns;
 
 /// Unit to which times are rounded when written, in nanoseconds, so that a child may seem to outlast its parent by it:
 /// a microsecond where no event starts between two.

@@ -5,7 +5,7 @@ use trace_model::column::{NULL_I32, NULL_I64};
 
 use super::call_tree::{LaunchContext, ops_by_external_id};
 use super::steps::Lookup;
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::columns::Columns;
 use crate::warnings::Issue;
 
 /// Fills what device tables know through their launch: the call, the operator, annotation, module

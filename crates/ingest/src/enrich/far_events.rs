@@ -3,8 +3,8 @@
 //! A single wrong time (some profilers write a clock with a different epoch) would make the recording decades long and
 //! all ratios to its length meaningless.
 
-use crate::formats::kineto::columns::Columns;
 use crate::json::time::MAX_DURATION_NS;
+use crate::timeline::columns::Columns;
 use crate::warnings::Issue;
 
 /// Maximum sum of all durations of a rank: 9 years. The sum over 32 such ranks fits into 64 bits.

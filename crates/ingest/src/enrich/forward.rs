@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::column::NULL_I64;
 
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::columns::Columns;
 
 /// Fills `cpu_ops.forward_op`. The result holds the row of the forward operator by row, where known;
 /// nothing if the trace links none.

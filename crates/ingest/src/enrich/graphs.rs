@@ -13,8 +13,8 @@ use trace_model::column::NULL_I64;
 use trace_model::tables::{CapturedOp, GraphMatch, GraphMatches, GraphNode};
 
 use super::call_tree::LaunchContext;
-use crate::formats::kineto::columns::Columns;
-use crate::formats::kineto::trace::Trace;
+use crate::timeline::columns::Columns;
+use crate::timeline::trace::Trace;
 
 /// A capture with fewer names in common than this share of the larger side does not match.
 const MIN_COMMON_RATIO: f64 = 0.5;

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::column::NULL_I64;
 
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::columns::Columns;
 
 /// Category of the arrows.
 const ARROWS: &str = "cpu_to_cuda";

@@ -4,7 +4,6 @@
 pub(crate) mod begin_end;
 mod call_tree;
 mod device;
-pub(crate) mod execution;
 mod far_events;
 mod forward;
 pub(crate) mod graphs;
@@ -14,8 +13,8 @@ mod repetition;
 mod source;
 pub(crate) mod steps;
 
-use crate::formats::kineto::columns::Columns;
-use crate::formats::kineto::trace::{Trace, extent};
+use crate::timeline::columns::Columns;
+use crate::timeline::trace::{Trace, extent};
 
 /// Links the events of a complete trace with each other: begins and ends, the call tree, steps, launches.
 pub(crate) fn enrich(mut trace: Trace) -> Trace {

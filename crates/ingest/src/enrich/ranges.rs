@@ -9,8 +9,8 @@ use trace_model::{StrId, Strings};
 
 use super::call_tree::LaunchContext;
 use super::steps::Lookup;
-use crate::formats::kineto::columns::Columns;
-use crate::formats::kineto::trace::UnpairedRanges;
+use crate::timeline::columns::Columns;
+use crate::timeline::trace::UnpairedRanges;
 
 /// Functions that launch one kernel: those of the runtime, which are all that HTA counts, and those
 /// of the driver, which Triton uses.

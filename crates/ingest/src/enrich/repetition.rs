@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use trace_model::StrId;
 use trace_model::vocabulary::{AUTOGRAD_PREFIX, LOADER_PREFIX, MODULE_PREFIX};
 
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::columns::Columns;
 
 /// Fewer repetitions than this are no steps.
 const MIN_REPETITIONS: usize = 3;

@@ -7,7 +7,7 @@
 
 use trace_model::StrId;
 
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::columns::Columns;
 
 /// Whose code a frame is, from what tells a user least to what tells most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

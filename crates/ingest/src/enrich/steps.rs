@@ -1,6 +1,7 @@
 //! Training steps, and the step of each event.
 
 use rustc_hash::FxHashMap;
+use serde::Deserialize;
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{Step, Steps};
@@ -10,9 +11,8 @@ use trace_model::vocabulary::{
 };
 
 use super::repetition::{self, Repetition};
-use crate::formats::composer::markers::batch_number;
-use crate::formats::kineto::columns::Columns;
-use crate::formats::kineto::trace::FoundSteps;
+use crate::timeline::columns::Columns;
+use crate::timeline::trace::FoundSteps;
 
 /// Fewer optimizer steps than this do not make a series of steps.
 const MIN_OPTIMIZER_STEPS: usize = 3;
@@ -121,6 +121,17 @@ fn mark(columns: &Columns, row: usize, step: i64) -> Mark {
         thread: t.thread.get(row),
         event_id: t.event_id.get(row),
     }
+}
+
+/// The counters of the training loop that a marker of Composer carries.
+#[derive(Deserialize)]
+struct Progress {
+    batch: Option<i64>,
+}
+
+/// The batch that the arguments of a marker name.
+fn batch_number(args: &str) -> Option<i64> {
+    serde_json::from_str::<Progress>(args).ok()?.batch
 }
 
 /// From the begin of the loader's call that got a batch to the end of `event/batch`. A loader's call without

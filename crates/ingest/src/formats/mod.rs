@@ -1,13 +1,56 @@
-//! The formats that can be read: one module per format, and [`guess`] to recognize them.
+//! The formats that can be read: one folder each, with what reads its files and what joins them with the rest of a run.
+//!
+//! A format is registered by one line in [`IMPORTERS`]. Recognizing files, reading and joining them, the names of
+//! `sources.format`, the fuzz targets and the page of formats in the book follow from this list.
 
 pub(crate) mod composer;
-pub(crate) mod determined;
-pub(crate) mod execution;
-pub(crate) mod flight_recorder;
-pub(crate) mod guess;
+mod determined;
+mod execution;
+mod flight_recorder;
+pub(crate) mod head;
+pub(crate) mod importer;
 pub(crate) mod kineto;
-pub(crate) mod memory_timeline;
-pub(crate) mod pickle;
-pub(crate) mod snapshot;
-pub(crate) mod torch_trace;
+mod memory;
+mod pickle;
+pub(crate) mod recognize;
+#[cfg(test)]
+mod sample;
+mod torch_trace;
 pub(crate) mod unsupported;
+
+use importer::{Descriptor, Importer};
+
+/// All formats that can be read. Attachments join a run in this order: metrics may determine its clock, on which memory
+/// files are placed then.
+pub(crate) static IMPORTERS: &[&dyn Importer] = &[
+    &kineto::Kineto,
+    &composer::Composer,
+    &execution::ExecutionTrace,
+    &determined::Determined(determined::Form::Json),
+    &determined::Determined(determined::Form::Csv),
+    &determined::Determined(determined::Form::Dump),
+    &memory::MemorySnapshot,
+    &memory::MemoryTimeline,
+    &torch_trace::TorchTrace,
+    &flight_recorder::FlightRecorder(flight_recorder::Encoding::Pickle),
+    &flight_recorder::FlightRecorder(flight_recorder::Encoding::Json),
+    #[cfg(test)]
+    &sample::Sample,
+];
+
+/// The formats that can be read, each once.
+pub fn formats() -> Vec<&'static Descriptor> {
+    let mut formats: Vec<&'static Descriptor> = Vec::new();
+    for importer in IMPORTERS {
+        let format = importer.descriptor();
+        if formats.iter().all(|known| known.name != format.name) {
+            formats.push(format);
+        }
+    }
+    formats
+}
+
+/// The format of this name.
+pub(crate) fn format_named(name: &str) -> Option<&'static Descriptor> {
+    IMPORTERS.iter().map(|importer| importer.descriptor()).find(|format| format.name == name)
+}

@@ -1,5 +1,31 @@
 //! Files that are recognized only to explain why they are skipped.
 
+use super::determined::sniff;
+use super::head::Head;
+use super::pickle;
+use super::recognize::{Recognized, recognize};
+
+/// Keys that distinguish an export of Nsight Systems as JSON: one object per line.
+const NSIGHT_KEYS: [&str; 4] =
+    ["\"TraceProcessEvent\"", "\"CudaEvent\"", "\"NvtxEvent\"", "\"GpuContextInfo\""];
+
+/// Tables by which databases are recognized, with the format: one of these tables is enough.
+const DATABASES: [(&[&str], UnsupportedFormat); 4] = [
+    (
+        &["StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "TARGET_INFO_SYSTEM_ENV", "NVTX_EVENTS"],
+        UnsupportedFormat::NsightSystemsDatabase,
+    ),
+    (
+        &["rocpd_metadata", "rocpd_string", "rocpd_op", "rocpd_kernelapi", "rocpd_info_node"],
+        UnsupportedFormat::RocpdDatabase,
+    ),
+    (&["device_traces"], UnsupportedFormat::SnapshotDatabase),
+    (
+        &["CANN_API", "PYTORCH_API", "COMPUTE_TASK_INFO", "COMMUNICATION_OP"],
+        UnsupportedFormat::AscendDatabase,
+    ),
+];
+
 /// Files that are recognized, but cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnsupportedFormat {
@@ -11,9 +37,23 @@ pub(crate) enum UnsupportedFormat {
     Archive(&'static str),
     /// Data compressed by another program than gzip, with the program that decompresses it.
     Compressed(&'static str, &'static str),
+    /// A zip archive that holds a file of a format that can be read, as [`super::importer::Descriptor::files`] names it.
+    ZipOf(&'static str),
+    /// A file of `torch.save`.
+    TorchSave,
     /// A report of Nsight Systems.
     NsightSystems,
-    /// A `SQLite` database, such as an export of Nsight Systems.
+    /// An export of Nsight Systems as a `SQLite` database.
+    NsightSystemsDatabase,
+    /// One table of an export of Nsight Systems as Parquet.
+    NsightSystemsParquet,
+    /// A database of the profilers of `ROCm`.
+    RocpdDatabase,
+    /// A memory snapshot as a `SQLite` database.
+    SnapshotDatabase,
+    /// A database of the profiler of Ascend devices.
+    AscendDatabase,
+    /// Another `SQLite` database.
     Sqlite,
     /// An HDF5 file.
     Hdf5,
@@ -43,8 +83,28 @@ impl UnsupportedFormat {
             Self::Compressed(format, program) => {
                 return format!("compressed with {format}: decompress it with `{program}`");
             }
+            Self::ZipOf(files) => {
+                return format!("a zip archive that begins with one of the {files}: unpack it");
+            }
+            Self::TorchSave => "a file of torch.save, not a trace",
             Self::NsightSystems => {
                 "a report of Nsight Systems, which is not supported: record with torch.profiler"
+            }
+            Self::NsightSystemsDatabase => {
+                "an export of Nsight Systems (SQLite), which is not supported: record with torch.profiler"
+            }
+            Self::NsightSystemsParquet => {
+                "a table of an export of Nsight Systems (Parquet), which is not supported: record with torch.profiler"
+            }
+            Self::RocpdDatabase => {
+                "a database of ROCm's profilers (rocpd), which is not supported: record with torch.profiler"
+            }
+            Self::SnapshotDatabase => {
+                "a memory snapshot as a SQLite database, which is not supported: save it as a pickle with \
+                 torch.cuda.memory._dump_snapshot()"
+            }
+            Self::AscendDatabase => {
+                "a database of the profiler of Ascend devices, which is not supported: export it as a Chrome trace"
             }
             Self::Sqlite => "a SQLite database, which is not supported",
             Self::Hdf5 => "an HDF5 file, which is not supported",
@@ -70,31 +130,77 @@ impl UnsupportedFormat {
         text.to_owned()
     }
 
-    /// Recognizes a file that people mistake for a trace by its first bytes.
-    pub(crate) fn of_bytes(head: &[u8]) -> Option<Self> {
+    /// Recognizes a file by bytes that no file of a format that can be read contains at this place.
+    pub(crate) fn of_content(head: &Head<'_>) -> Option<Self> {
         /// First bytes of formats.
-        const MAGIC: [(&[u8], UnsupportedFormat); 11] = [
-            (b"PK\x03\x04", UnsupportedFormat::Archive("zip")),
-            (b"PK\x05\x06", UnsupportedFormat::Archive("zip")),
+        const MAGIC: [(&[u8], UnsupportedFormat); 8] = [
             (b"7z\xBC\xAF\x27\x1C", UnsupportedFormat::Archive("7z")),
             (b"\x28\xB5\x2F\xFD", UnsupportedFormat::Compressed("zstd", "zstd -d")),
             (b"\xFD7zXZ\0", UnsupportedFormat::Compressed("xz", "xz -d")),
             (b"BZh", UnsupportedFormat::Compressed("bzip2", "bzip2 -d")),
             (b"\x04\x22\x4D\x18", UnsupportedFormat::Compressed("lz4", "lz4 -d")),
-            (b"SQLite format 3\0", UnsupportedFormat::Sqlite),
             (b"\x89HDF\r\n\x1A\n", UnsupportedFormat::Hdf5),
             (b"\x7FELF", UnsupportedFormat::Program),
             (b"\x1F\x8B", UnsupportedFormat::DamagedGzip),
         ];
         /// Place of the mark of tar archives.
         const TAR: std::ops::Range<usize> = 257..262;
-        if head.is_empty() {
+        let bytes = head.bytes();
+        if bytes.is_empty() {
             return Some(Self::Empty);
         }
-        if head.get(TAR).is_some_and(|mark| mark == b"ustar") {
+        if bytes.get(TAR).is_some_and(|mark| mark == b"ustar") {
             return Some(Self::Archive("tar"));
         }
-        MAGIC.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, format)| *format)
+        if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+            return Some(Self::of_zip(head));
+        }
+        if head.is_sqlite() {
+            let is_of = |(tables, _): &&(&[&str], Self)| {
+                tables.iter().any(|table| head.has_sqlite_table(table))
+            };
+            return Some(DATABASES.iter().find(is_of).map_or(Self::Sqlite, |(_, format)| *format));
+        }
+        if let Some((_, format)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+            return Some(*format);
+        }
+        if head.begins_with(b'{') && head.has_any(&NSIGHT_KEYS) {
+            return Some(Self::NsightSystems);
+        }
+        if bytes.starts_with(b"PAR1") {
+            let is_nsight = head.has_sibling("StringIds.parquet");
+            return Some(if is_nsight {
+                Self::NsightSystemsParquet
+            } else {
+                Self::ParquetPartition
+            });
+        }
+        if head.has("<title>GPU Memory Timeline HTML</title>") {
+            return Some(Self::MemoryTimelinePicture);
+        }
+        pickle::is_pickle(bytes).then_some(Self::OtherPickle)
+    }
+
+    /// Recognizes the kind of text that a file is, where nothing else does.
+    pub(crate) fn of_shape(head: &Head<'_>) -> Option<Self> {
+        let is_json = head.begins_with(b'{') || head.begins_with(b'[');
+        sniff::unsupported_dump(head.text()).or(is_json.then_some(Self::OtherJson))
+    }
+
+    /// A zip archive, by its first file.
+    fn of_zip(head: &Head<'_>) -> Self {
+        let Some(entry) = head.zip_entry() else { return Self::Archive("zip") };
+        if entry.name.ends_with("/data.pkl") || entry.name == "data.pkl" {
+            return Self::TorchSave;
+        }
+        // An archive in an archive is not opened.
+        if entry.bytes.starts_with(b"PK") {
+            return Self::Archive("zip");
+        }
+        match recognize(&Head::new(&entry.name, &entry.bytes)) {
+            Recognized::Known(importer) => Self::ZipOf(importer.descriptor().files),
+            Recognized::Unsupported(_) | Recognized::Unknown => Self::Archive("zip"),
+        }
     }
 
     /// Recognizes a file by the end of its name, where its bytes say nothing.

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use trace_model::tables::{self, Step, Steps};
 use trace_model::{RecordBatch, StrId, Warning};
 
+use crate::formats::format_named;
 use crate::parquet::manifest::Partition;
 use crate::parquet::staged::StagedTrace;
 use crate::run::identity::TraceIdentity;
@@ -91,6 +92,8 @@ pub(super) struct TimelineRecord {
     pub(super) rank: i32,
     shift_ns: i64,
     pub(super) parts: Vec<TablePart>,
+    /// Name of its format.
+    format: String,
     /// The entry of the trace that states the rank, if one does.
     stated_by: Option<String>,
     world_size: Option<i32>,
@@ -147,6 +150,7 @@ impl TimelineRecord {
             rank: trace.rank,
             shift_ns: trace.shift_ns,
             parts,
+            format: trace.format.to_owned(),
             stated_by: trace.stated_rank.map(|(_, entry)| entry.to_owned()),
             world_size: trace.world_size,
             base_time_ns: trace.base_time_ns,
@@ -186,6 +190,8 @@ impl TimelineRecord {
             shift_ns: self.shift_ns,
             partitions: Vec::new(),
             row: Some(row),
+            // The same program wrote the record, so it knows the format.
+            format: format_named(&self.format).map_or("unknown", |format| format.name),
             stated_rank: stated_by.map(|entry| (self.rank, entry)),
             world_size: self.world_size,
             base_time_ns: self.base_time_ns,

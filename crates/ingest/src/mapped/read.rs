@@ -22,7 +22,6 @@ use trace_model::{
 use super::manifest::{self, GROUP_PREFIX, Manifest, Program, TablePart};
 use super::timelines::timelines;
 use crate::error::Error;
-use crate::formats::kineto::trace::Trace;
 use crate::input::location::Location;
 use crate::input::storage::{File, Folder};
 use crate::options::{Options, Progress};
@@ -35,8 +34,9 @@ use crate::parquet::write::has_files_in_rank_order;
 use crate::run::discover;
 use crate::run::read;
 use crate::run::sink::RankSink;
-use crate::run::timeline::Placement;
 use crate::run::version::FileVersion;
+use crate::timeline::placement::Placement;
+use crate::timeline::trace::Trace;
 
 /// Files that are opened at once.
 const FILES_AT_ONCE: usize = 16;

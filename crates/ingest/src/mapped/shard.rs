@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::run::discover::rank_from_file_name;
+use crate::run::rank_from_name::rank_from_file_name;
 
 /// One of several parts of a run, written as `2/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

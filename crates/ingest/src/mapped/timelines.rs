@@ -1,7 +1,6 @@
 //! The files of a run that can be mapped one by one.
 
 use crate::error::Error;
-use crate::formats::guess::Format;
 use crate::run::discover::{FoundRun, InputFile};
 use crate::run::plan::ReadPlan;
 
@@ -12,20 +11,15 @@ pub(super) fn timelines(found: &FoundRun) -> Result<Vec<&InputFile>, Error> {
         return Err(Error::NotMappable { path: found.name.clone(), reason: reason.to_owned() });
     }
     let plan = ReadPlan::new(&found.files.traces);
-    let kind = match plan {
-        _ if plan.reads_ranks_alone() => None,
-        ReadPlan { joins_composer: true, .. } => Some("Composer"),
-        ReadPlan { links_captures: true, .. } => Some("captures of graphs"),
-        ReadPlan { .. } => Some("execution traces"),
-    };
-    if let Some(kind) = kind {
-        return Err(needs_others(&found.name, kind));
+    if !plan.reads_ranks_alone() {
+        let files = plan.waits_for.map_or("captures of graphs", |kind| kind.files);
+        return Err(needs_others(&found.name, files));
     }
-    Ok(found.files.traces.iter().filter(|file| file.format == Format::Kineto).collect())
+    Ok(found.files.traces.iter().filter(|file| file.is_rank_timeline()).collect())
 }
 
-/// The error of a run whose traces are complete only with files of this kind.
-pub(super) fn needs_others(run: &str, kind: &str) -> Error {
-    let reason = format!("it has files of {kind}, which traces need to be complete");
+/// The error of a run whose traces are complete only with these other files.
+pub(super) fn needs_others(run: &str, files: &str) -> Error {
+    let reason = format!("it has {files}, without which timelines are not complete");
     Error::NotMappable { path: run.to_owned(), reason }
 }

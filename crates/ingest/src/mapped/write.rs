@@ -16,7 +16,7 @@ use super::shard::Shard;
 use super::timelines::{needs_others, timelines};
 use crate::enrich::enrich;
 use crate::error::Error;
-use crate::formats::kineto::outline::Detail;
+use crate::formats::importer::{Content, FileError};
 use crate::input::decompress::Limit;
 use crate::input::location::Location;
 use crate::input::storage;
@@ -25,9 +25,12 @@ use crate::output::destination::Destination;
 use crate::parquet::manifest::Partition;
 use crate::parquet::partition;
 use crate::parquet::staged::{StagedTrace, contents};
-use crate::run::discover::{self, FoundRun, InputFile, rank_from_file_name};
-use crate::run::parse::{FileError, ParsedFile, parse_file};
+use crate::run::attachment::TimelineState;
+use crate::run::discover::{self, FoundRun, InputFile};
+use crate::run::parse::parse_file;
+use crate::run::rank_from_name::rank_from_file_name;
 use crate::run::version::FileVersion;
+use crate::timeline::outline::Detail;
 
 /// JSON of the traces of a group, in bytes: they are in memory at the same time.
 const GROUP_JSON_BYTES: u64 = 256 << 20;
@@ -231,7 +234,7 @@ impl Mapper {
     fn read_one(&self, file: &InputFile, progress: &dyn Progress) -> Result<MappedTrace, Error> {
         let before = FileVersion::of(file)?;
         let timeline = match parse_file(file, self.limit, progress, Detail::All) {
-            Ok(ParsedFile::Timeline(trace)) => {
+            Ok(Content::Timeline(trace)) => {
                 let trace = enrich(*trace);
                 let is_known = trace.rank().is_some() || rank_from_file_name(&file.file).is_some();
                 is_known.then(|| {
@@ -239,7 +242,9 @@ impl Mapper {
                     (Box::new(staged), tables)
                 })
             }
-            Ok(ParsedFile::Composer(_)) => return Err(needs_others(&self.run, "Composer")),
+            Ok(Content::Attached(kind, _)) if kind.needs > TimelineState::Stored => {
+                return Err(needs_others(&self.run, kind.files));
+            }
             Err(FileError::StoreUnavailable(error)) => {
                 return Err(Error::read(format!("{}: {}", self.run, file.file), error));
             }

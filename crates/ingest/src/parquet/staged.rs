@@ -12,10 +12,10 @@ use super::layout::partition_path;
 use super::manifest::Partition;
 use super::partition::{self, Change};
 use crate::error::Error;
-use crate::formats::kineto::trace::Trace;
-use crate::run::discover::rank_from_file_name;
 use crate::run::identity::TraceIdentity;
-use crate::run::timeline::{self, Placement, Timeline};
+use crate::run::rank_from_name::rank_from_file_name;
+use crate::timeline::placement::{Placement, Timeline, tables_at};
+use crate::timeline::trace::Trace;
 
 /// A timeline whose tables are on disk or in a store, on a clock that starts with its own first event.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(crate) struct StagedTrace {
     pub(crate) partitions: Vec<Partition>,
     /// Its row of `ranks`.
     pub(crate) row: Option<RecordBatch>,
+    /// Name of its format.
+    pub(crate) format: &'static str,
     pub(crate) stated_rank: Option<(i32, &'static str)>,
     pub(crate) world_size: Option<i32>,
     pub(crate) base_time_ns: Option<i64>,
@@ -45,6 +47,10 @@ pub(crate) struct StagedTrace {
 }
 
 impl Timeline for StagedTrace {
+    fn format(&self) -> &'static str {
+        self.format
+    }
+
     fn rank(&self) -> Option<(i32, &'static str)> {
         self.stated_rank
     }
@@ -102,6 +108,7 @@ impl StagedTrace {
             shift_ns: -trace.start_ns,
             partitions: Vec::new(),
             row: None,
+            format: trace.format,
             stated_rank,
             world_size: trace.world_size(),
             base_time_ns: trace.base_time_ns(),
@@ -116,7 +123,7 @@ impl StagedTrace {
         };
         let placement =
             Placement { rank, shift_ns: staged.shift_ns, base_time_ns: None, clock: "" };
-        let mut tables = timeline::tables(trace, placement);
+        let mut tables = tables_at(trace, placement);
         staged.row = tables.take("ranks").pop();
         (staged, tables)
     }

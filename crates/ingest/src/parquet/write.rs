@@ -13,14 +13,13 @@ use super::manifest::{Manifest, Partition};
 use super::partition;
 use super::staged::{StagedTrace, contents};
 use crate::error::{Error, ExportProblem};
-use crate::formats::guess::Format;
-use crate::formats::kineto::trace::Trace;
 use crate::input::location::Location;
 use crate::options::{Options, Progress};
 use crate::run::discover::{self, InputFile};
 use crate::run::read;
 use crate::run::sink::RankSink;
-use crate::run::timeline::Placement;
+use crate::timeline::placement::Placement;
+use crate::timeline::trace::Trace;
 
 /// Summary of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,9 +137,8 @@ impl RankSink for ParquetSink<'_> {
 /// Returns whether the run has files, besides timelines, whose rows are in order of ranks. Those of memory files may not
 /// be.
 pub(crate) fn has_files_in_rank_order(files: &[InputFile]) -> bool {
-    files.iter().any(|file| {
-        !matches!(file.format, Format::Kineto | Format::MemorySnapshot | Format::MemoryTimeline)
-    })
+    let mut kinds = files.iter().filter_map(|file| file.importer.attachment());
+    kinds.any(|kind| kind.adds_rows_by_rank)
 }
 
 /// Writes tables that are in memory. With `splits_by_rank`, batches of one rank each go to the file of that rank, as

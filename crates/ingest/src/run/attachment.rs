@@ -1,35 +1,83 @@
-//! Files that add to the timelines of a run: Composer's files, execution traces, metrics and memory files.
+//! Files that add to the timelines of a run. Each format has its own attachment, beside what reads its files.
 
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::column::NULL_I64;
 use trace_model::tables::{Rank, Ranks, Steps};
-use trace_model::{RunInfo, Strings, TableSet, Warning};
+use trace_model::{Capability, RunInfo, Strings, TableSet, Warning};
 
-use super::discover::rank_from_file_name;
+use super::rank_from_name::rank_from_file_name;
 use super::rank_trace::{RankData, RankTrace};
-use super::timeline::Timeline;
 use crate::error::Error;
 use crate::options::Options;
 use crate::warnings::run_warning;
 
 /// All timelines of a run.
-pub(crate) type RankTraces<S> = Vec<RankTrace<RankData<S>>>;
+pub(crate) type RankTraces = Vec<RankTrace<RankData>>;
 
-/// The files of one kind. The reader calls the three methods in this order, each for all kinds.
-pub(crate) trait Attachment<S: Timeline> {
-    /// Merges the files into the timelines that they belong to, before one cycle of each rank is chosen. The traces
-    /// are not enriched yet if [`super::plan::ReadPlan`] announced files of this kind. Returns the timelines of
-    /// which the cycle is chosen already, and all others.
+/// A kind of files that add to timelines.
+pub(crate) struct AttachmentKind {
+    /// The files, as a noun phrase in the plural: `execution traces`.
+    pub(crate) files: &'static str,
+    /// State in which timelines wait for files of this kind.
+    pub(crate) needs: TimelineState,
+    /// Rows of its files are added in ascending order of ranks.
+    pub(crate) adds_rows_by_rank: bool,
+    /// Creates an attachment without files.
+    pub(crate) create: fn() -> Box<dyn Attachment>,
+}
+
+impl AttachmentKind {
+    /// Returns whether two importers have the same attachment.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.files == other.files
+    }
+}
+
+/// State of the timelines of a run while other files are read. What a later state needs, an earlier one cannot give.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TimelineState {
+    /// Complete and in the sink, as soon as the own file is read.
+    #[default]
+    Stored,
+    /// Complete and in memory.
+    InMemory,
+    /// In memory, as written: not enriched.
+    AsWritten,
+}
+
+/// What all attachments of a run may know of it.
+#[derive(Clone, Copy)]
+pub(crate) struct RunContext<'a> {
+    pub(crate) options: &'a Options,
+    /// Name of the run in errors.
+    pub(crate) name: &'a str,
+    /// The run has timelines, or files of another kind.
+    pub(crate) has_other_files: bool,
+}
+
+/// The files of one kind. The reader calls `push` for each file, and then the other methods in this order, each for all
+/// kinds.
+pub(crate) trait Attachment {
+    /// Adds a file. `content` is of the type that the importers of this kind return.
+    fn push(&mut self, file: String, content: Box<dyn Any + Send>);
+
+    /// Returns whether no file was added.
+    fn is_empty(&self) -> bool;
+
+    /// Merges the files into the timelines that they belong to, before one cycle of each rank is chosen. Timelines are in the
+    /// state that [`AttachmentKind::needs`] asks for, unless the attachment has no files. Returns the timelines of which the
+    /// cycle is chosen already, and all others.
     ///
     /// # Errors
     /// If a rank has no cycle of the number that the options ask for.
     fn join(
         &mut self,
-        traces: RankTraces<S>,
+        traces: RankTraces,
         _: &Options,
         _: &mut Vec<Warning>,
-    ) -> Result<(RankTraces<S>, RankTraces<S>), Error> {
+    ) -> Result<(RankTraces, RankTraces), Error> {
         Ok((Vec::new(), traces))
     }
 
@@ -39,8 +87,8 @@ pub(crate) trait Attachment<S: Timeline> {
     /// If the run consists of these files and none of them can be used.
     fn assign(
         &mut self,
-        traces: &[RankTrace<RankData<S>>],
-        options: &Options,
+        traces: &[RankTrace<RankData>],
+        run: RunContext<'_>,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), Error>;
 
@@ -48,10 +96,18 @@ pub(crate) trait Attachment<S: Timeline> {
     fn add_to(self: Box<Self>, run: &mut RunBuilder);
 }
 
+/// The content that an importer returned, in the type that the attachment of the same kind takes.
+///
+/// # Panics
+/// If the importer returned another type: a mistake in the code of the format.
+pub(crate) fn content_of<T: Any>(content: Box<dyn Any + Send>) -> T {
+    *content.downcast().expect("importer and attachment agree on the type of the content")
+}
+
 /// The rank that the name of a file states, else that of the only timeline; and which of the two it is.
-pub(crate) fn rank_of_file<S: Timeline>(
+pub(crate) fn rank_of_file(
     file: &str,
-    traces: &[RankTrace<RankData<S>>],
+    traces: &[RankTrace<RankData>],
 ) -> Option<(i32, &'static str)> {
     let named = rank_from_file_name(file).map(|rank| (rank, "file name"));
     named.or(match traces {
@@ -67,7 +123,7 @@ pub(crate) struct GuessedRanks {
 }
 
 impl GuessedRanks {
-    pub(crate) fn new<S: Timeline>(traces: &[RankTrace<RankData<S>>]) -> Self {
+    pub(crate) fn new(traces: &[RankTrace<RankData>]) -> Self {
         Self { rank: traces.iter().map(|trace| trace.rank).min().unwrap_or(0), count: 0 }
     }
 
@@ -89,9 +145,9 @@ impl GuessedRanks {
     }
 
     /// The same, unless a single file was assumed to belong to a run of at most one timeline.
-    pub(crate) fn warning_if_unclear<S: Timeline>(
+    pub(crate) fn warning_if_unclear(
         &self,
-        traces: &[RankTrace<RankData<S>>],
+        traces: &[RankTrace<RankData>],
         files: &str,
     ) -> Option<Warning> {
         let is_unclear = self.count > 0 && (traces.len() > 1 || self.count > 1);
@@ -119,6 +175,8 @@ pub(crate) struct RunBuilder {
     pub(crate) has_clock: bool,
     /// Absolute time of zero on the run's clock, where known.
     pub(crate) zero_ns: Option<i64>,
+    /// Kinds of data that files beside the timelines hold, by rank.
+    pub(crate) capabilities: BTreeSet<(i32, Capability)>,
 }
 
 impl RunBuilder {

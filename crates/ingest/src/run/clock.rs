@@ -4,7 +4,7 @@ use trace_model::{Source, Warning};
 
 use super::attachment::{RunBuilder, TimelineSummary};
 use super::rank_trace::RankTrace;
-use super::timeline::{Placement, Timeline};
+use crate::timeline::placement::{Placement, Timeline};
 use crate::warnings::run_warning;
 
 /// Relation of the clocks of all ranks.

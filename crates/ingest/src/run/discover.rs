@@ -1,12 +1,14 @@
-//! Finds the files of a run by content, and ranks in their names.
+//! Finds the files of a run by content.
 
 use std::io;
-use std::path::Path;
 
-use memchr::memmem;
+use trace_model::Warning;
 
+use super::attachment::TimelineState;
 use crate::error::Error;
-use crate::formats::guess::{Format, FormatGuess, guess_format};
+use crate::formats::head::Head;
+use crate::formats::importer::{Importer, SearchScope};
+use crate::formats::recognize::{Recognized, importer_of_any_file, recognize};
 use crate::formats::unsupported::UnsupportedFormat;
 use crate::input::decompress;
 use crate::input::limits::HEAD_BYTES;
@@ -15,6 +17,7 @@ use crate::input::pattern::Pattern;
 use crate::input::storage::{self, Entry, File, Folder, Place};
 use crate::options::Options;
 use crate::parquet::manifest;
+use crate::warnings::run_warning;
 
 /// Files whose first bytes are read to find a timeline among them.
 const HEADS_AT_ONCE: usize = 16;
@@ -59,17 +62,17 @@ pub(crate) fn find_part(
         let names: Vec<(&str, u64)> = files.iter().map(|f| (f.name.as_str(), f.bytes)).collect();
         let is_selected = select(&names);
         let selected = files.into_iter().zip(is_selected).filter(|(_, is)| *is);
+        let selected: Vec<Entry> = selected.map(|(file, _)| file).collect();
+        let listed = paths(&selected);
         let mut found = DiscoveredFiles::default();
-        storage::read_heads(
-            selected.map(|(file, _)| file).collect(),
-            HEAD_BYTES,
-            |entry, head| classify_file(entry, head, SearchScope::All, &mut found),
-        )?;
+        storage::read_heads(selected, HEAD_BYTES, |entry, head| {
+            classify_file(entry, head, &listed, SearchedFiles::All, &mut found)
+        })?;
         let (name, root) = (run.to_string(), run.root().to_string());
         return Ok(FoundRun { name, root, files: found, is_file: false });
     }
     let mut found = find(run, options)?;
-    let is_timeline = |file: &InputFile| file.format == Format::Kineto;
+    let is_timeline = |file: &InputFile| file.is_rank_timeline();
     let timelines = found.files.traces.iter().filter(|file| is_timeline(file));
     let names: Vec<(&str, u64)> = timelines.map(|file| (file.file.as_str(), file.bytes)).collect();
     let mut is_selected = select(&names).into_iter();
@@ -92,16 +95,17 @@ fn files_beside_timelines(
         if files.iter().any(needs_all) {
             return Ok(None);
         }
+        let listed = paths(&files);
         let mut rest = files.into_iter();
-        let (mut seen, mut formats) = (Vec::new(), Vec::new());
+        let (mut seen, mut importers) = (Vec::new(), Vec::<&'static dyn Importer>::new());
         loop {
             let some: Vec<Entry> = rest.by_ref().take(HEADS_AT_ONCE).collect();
             if some.is_empty() {
                 break;
             }
             storage::read_heads(some, HEAD_BYTES, |entry, head| {
-                match head.map(|head| guess_stored(head, &entry.name)) {
-                    Ok(FormatGuess::Known(format)) => formats.push(format),
+                match head.map(|head| recognize_stored(head, &entry.name, &listed)) {
+                    Ok(Recognized::Known(importer)) => importers.push(importer),
                     Err(error) if storage::is_outage(&error) => {
                         return Err(Error::read(entry.name, error));
                     }
@@ -110,10 +114,14 @@ fn files_beside_timelines(
                 seen.push(entry);
                 Ok(())
             })?;
-            if formats.iter().any(|f| matches!(f, Format::Composer | Format::ExecutionTrace)) {
+            let waits = |importer: &&dyn Importer| {
+                importer.attachment().is_some_and(|kind| kind.needs > TimelineState::Stored)
+            };
+            if importers.iter().any(waits) {
                 return Ok(None);
             }
-            if formats.contains(&Format::Kineto) {
+            let search = |importer: &&dyn Importer| importer.descriptor().search;
+            if importers.iter().any(|importer| search(importer) == SearchScope::Timelines) {
                 seen.extend(rest);
                 return Ok(Some(seen));
             }
@@ -135,16 +143,15 @@ pub(crate) struct DiscoveredFiles {
     /// The folder and its manifest, if it is an export: then there is nothing else.
     pub(crate) export: Option<(Folder, File)>,
     manifest: Option<File>,
-    /// What is searched for in the run's folder, in folders in it, and so on: also in folders that do not exist yet.
-    scopes: Vec<SearchScope>,
+    /// Files that are searched for in the run's folder, in folders in it, and so on: also in folders that do not exist yet.
+    scopes: Vec<SearchedFiles>,
     /// The first file that could not be opened, and the error.
     unreadable: Option<(String, io::Error)>,
 }
 
 /// A file that looks like a trace.
-#[derive(Debug)]
 pub(crate) struct InputFile {
-    pub(crate) format: Format,
+    pub(crate) importer: &'static dyn Importer,
     pub(crate) stored: File,
     /// Path relative to the run.
     pub(crate) file: String,
@@ -153,28 +160,43 @@ pub(crate) struct InputFile {
     pub(crate) json_bytes: u64,
 }
 
-/// Files that are searched for in folders of one depth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SearchScope {
-    All,
-    /// All but metrics: folders further up hold some.
-    Traces,
-    /// Metrics, logs of torch.compile, dumps of the Flight Recorder, and captures of graphs: folders further up hold timelines.
-    Metrics,
+impl std::fmt::Debug for InputFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let format = self.importer.descriptor().name;
+        let mut fields = f.debug_struct("InputFile");
+        fields.field("file", &self.file).field("format", &format).finish_non_exhaustive()
+    }
 }
 
-impl SearchScope {
-    fn includes(self, format: Format, file: &str) -> bool {
-        let is_metrics = matches!(format, Format::Determined(_));
+impl InputFile {
+    /// Returns whether the file is the timeline of a rank, complete in itself.
+    pub(crate) fn is_rank_timeline(&self) -> bool {
+        self.importer.descriptor().search == SearchScope::Timelines
+    }
+}
+
+/// Files that are searched for in folders of one depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SearchedFiles {
+    All,
+    /// All but metrics: folders further up hold some.
+    NoMetrics,
+    /// Files that may lie below timelines, and captures of graphs: folders further up hold timelines.
+    BelowTimelines,
+}
+
+impl SearchedFiles {
+    fn includes(self, importer: &dyn Importer, file: &str) -> bool {
+        let scope = importer.descriptor().search;
         match self {
             Self::All => true,
-            Self::Traces => !is_metrics,
-            // Captures of graphs lie below the timelines that replay them.
-            Self::Metrics => {
-                is_metrics
-                    || matches!(format, Format::TorchTrace | Format::FlightRecorder(_))
-                    || (format == Format::Kineto && may_hold_captures(file))
-            }
+            Self::NoMetrics => scope != SearchScope::Metrics,
+            Self::BelowTimelines => match scope {
+                SearchScope::Metrics | SearchScope::BesideOrBelow => true,
+                // Captures of graphs lie below the timelines that replay them.
+                SearchScope::Timelines => may_hold_captures(file),
+                SearchScope::SpreadTimelines | SearchScope::Beside => false,
+            },
         }
     }
 }
@@ -204,40 +226,41 @@ fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<Discove
             // A file that the user named is read in any case: the reader reports the problem.
             let head = stored.head(HEAD_BYTES).map_err(io)?;
             let json_bytes = decompress::text_bytes(&stored, bytes, &head);
-            let format = match guess_stored(head, &file) {
-                FormatGuess::Known(format) => format,
-                FormatGuess::Unknown | FormatGuess::Unsupported(UnsupportedFormat::OtherJson) => {
-                    Format::Kineto
+            let importer = match recognize_stored(head, &file, &[]) {
+                Recognized::Known(importer) => importer,
+                Recognized::Unknown | Recognized::Unsupported(UnsupportedFormat::OtherJson) => {
+                    importer_of_any_file()
                 }
-                FormatGuess::Unsupported(format) => {
+                Recognized::Unsupported(format) => {
                     return Err(Error::Unusable { file, reason: format.description() });
                 }
             };
-            found.traces.push(InputFile { format, stored, file, bytes, json_bytes });
+            found.traces.push(InputFile { importer, stored, file, bytes, json_bytes });
             return Ok(found);
         }
         Place::Folder(root) => root,
     };
     let mut folders = vec![root.clone()];
-    let mut scope = SearchScope::All;
+    let mut scope = SearchedFiles::All;
     for _ in 0..MAX_DEPTH {
         found.scopes.push(scope);
         let (files, below) = list_all(&root, &folders, pattern)?;
+        let listed = paths(&files);
         storage::read_heads(files, HEAD_BYTES, |entry, head| {
-            classify_file(entry, head, scope, &mut found)
+            classify_file(entry, head, &listed, scope, &mut found)
         })?;
         if let Some(manifest) = found.manifest.take() {
             found.export = Some((root, manifest));
             return Ok(found);
         }
-        let has_timeline = found.traces.iter().any(|t| t.format == Format::Kineto);
-        let has_metrics = found.traces.iter().any(|t| matches!(t.format, Format::Determined(_)));
+        let has = |scope| found.traces.iter().any(|t| t.importer.descriptor().search == scope);
+        let (has_timeline, has_metrics) = (has(SearchScope::Timelines), has(SearchScope::Metrics));
         scope = match (has_timeline, has_metrics) {
-            _ if scope == SearchScope::Metrics => break,
+            _ if scope == SearchedFiles::BelowTimelines => break,
             (true, true) => break,
-            (true, false) => SearchScope::Metrics,
-            (false, true) => SearchScope::Traces,
-            (false, false) => SearchScope::All,
+            (true, false) => SearchedFiles::BelowTimelines,
+            (false, true) => SearchedFiles::NoMetrics,
+            (false, false) => SearchedFiles::All,
         };
         folders = below;
     }
@@ -270,8 +293,10 @@ impl DiscoveredFiles {
     /// Returns whether a file that begins with `head` would be read as part of the run, if it had this name in its folder.
     pub(crate) fn would_include(&self, file: &str, head: Vec<u8>) -> bool {
         let scope = self.scopes.get(file.matches('/').count());
-        match guess_stored(head, file) {
-            FormatGuess::Known(format) => scope.is_some_and(|scope| scope.includes(format, file)),
+        match recognize_stored(head, file, &[]) {
+            Recognized::Known(importer) => {
+                scope.is_some_and(|scope| scope.includes(importer, file))
+            }
             _ => false,
         }
     }
@@ -280,7 +305,8 @@ impl DiscoveredFiles {
 fn classify_file(
     entry: Entry,
     head: io::Result<Vec<u8>>,
-    scope: SearchScope,
+    listed: &[String],
+    scope: SearchedFiles,
     found: &mut DiscoveredFiles,
 ) -> Result<(), Error> {
     let Entry { file: stored, name: file, bytes } = entry;
@@ -292,144 +318,58 @@ fn classify_file(
     }
     let text_bytes = |head: &[u8]| decompress::text_bytes(&stored, bytes, head);
     let json_bytes = head.as_deref().map_or(bytes, text_bytes);
-    let guess = match head {
+    let recognized = match head {
         Err(error) if storage::is_outage(&error) => return Err(Error::read(file, error)),
-        Err(_) if scope == SearchScope::Metrics => return Ok(()),
+        Err(_) if scope == SearchedFiles::BelowTimelines => return Ok(()),
         Err(error) => {
             found.skipped.push(format!("{file} (cannot be read: {error})"));
             found.unreadable.get_or_insert((file, error));
             return Ok(());
         }
-        Ok(head) => guess_stored(head, &file),
+        Ok(head) => recognize_stored(head, &file, listed),
     };
-    match guess {
-        FormatGuess::Known(format) if scope.includes(format, &file) => {
-            found.traces.push(InputFile { format, stored, file, bytes, json_bytes });
+    match recognized {
+        Recognized::Known(importer) if scope.includes(importer, &file) => {
+            found.traces.push(InputFile { importer, stored, file, bytes, json_bytes });
         }
-        _ if scope == SearchScope::Metrics => {}
-        FormatGuess::Known(_) => found.nested_metrics.push(file),
-        FormatGuess::Unsupported(format) => {
+        _ if scope == SearchedFiles::BelowTimelines => {}
+        Recognized::Known(_) => found.nested_metrics.push(file),
+        Recognized::Unsupported(format) => {
             found.skipped.push(format!("{file} ({})", format.description()));
         }
-        FormatGuess::Unknown => found.skipped.push(file),
+        Recognized::Unknown => found.skipped.push(file),
     }
     Ok(())
 }
 
-/// Guesses a format from the first bytes of a file as it is stored, else from its name.
-fn guess_stored(head: Vec<u8>, file: &str) -> FormatGuess {
-    let guess = match decompress::prefix(head, HEAD_BYTES) {
-        Some(text) => guess_format(&text),
-        None => FormatGuess::Unsupported(UnsupportedFormat::DamagedGzip),
+/// Recognizes a file by its first bytes as they are stored, else by its name. `listed`: the paths of the files that were
+/// listed with it.
+fn recognize_stored(head: Vec<u8>, file: &str, listed: &[String]) -> Recognized {
+    let recognized = match decompress::prefix(head, HEAD_BYTES) {
+        Some(bytes) => recognize(&Head::new(file, &bytes).with_listing(listed)),
+        None => Recognized::Unsupported(UnsupportedFormat::DamagedGzip),
     };
-    match (guess, UnsupportedFormat::of_name(file)) {
-        (FormatGuess::Unknown, Some(format)) => FormatGuess::Unsupported(format),
-        (guess, _) => guess,
+    match (recognized, UnsupportedFormat::of_name(file)) {
+        (Recognized::Unknown, Some(format)) => Recognized::Unsupported(format),
+        (recognized, _) => recognized,
     }
 }
 
-/// The rank that a trace on this machine states in front of its events, else that of its file name. Reads the first bytes
-/// of the file.
-///
-/// # Errors
-/// If the file cannot be read.
-pub fn stated_rank(file: &Path) -> io::Result<Option<i32>> {
-    let head = File::Local(file.to_owned()).head(HEAD_BYTES)?;
-    let head = decompress::prefix(head, HEAD_BYTES).unwrap_or_default();
-    let value_of = |text: &[u8], key: &[u8]| -> Option<usize> {
-        let at = memmem::find(text, key)? + key.len();
-        Some(at + memchr::memchr(b':', &text[at..])? + 1)
-    };
-    let in_head = || {
-        let info = &head[value_of(&head, b"\"distributedInfo\"")?..];
-        let text = info[value_of(info, b"\"rank\"")?..].trim_ascii_start();
-        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
-    };
-    Ok(in_head().or_else(|| rank_from_file_name(&file.to_string_lossy())))
+fn paths(files: &[Entry]) -> Vec<String> {
+    files.iter().map(|entry| entry.name.clone()).collect()
 }
 
-/// The rank that a file name states: `rank-3`, `rank_3`, `rank3`, or, as Determined marks what it
-/// uploads, `worker#3.1619.pt.trace.json`.
-pub(crate) fn rank_from_file_name(file: &str) -> Option<i32> {
-    let name = file.rsplit('/').next()?.to_ascii_lowercase();
-    let marked = name.rsplit_once('#').and_then(|(_, rest)| {
-        let (digits, _) = rest.split_once('.')?;
-        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
-    });
-    if marked.is_some() {
-        return marked;
+/// Names metrics that were not read because folders above them hold metrics too.
+pub(crate) fn nested_metrics_warning(files: &[String]) -> Option<Warning> {
+    const SHOWN: usize = 3;
+    if files.is_empty() {
+        return None;
     }
-    name.match_indices("rank").find_map(|(at, word)| {
-        let rest = name[at + word.len()..].trim_start_matches(['-', '_', '.']);
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        rest[..digits].parse().ok()
-    })
-}
-
-/// The worker of a name as TensorBoard's handler writes it, `<worker>.<time>.pt.trace.json`, or ours,
-/// `<worker>_cycle<number>.pt.trace.json`: files of one worker are profile cycles of one rank. Other names: the whole
-/// name.
-pub(crate) fn worker_name(file: &str) -> &str {
-    let stem = file.strip_suffix(".gz").unwrap_or(file);
-    let stem = stem.strip_suffix(".pt.trace.json").unwrap_or(stem);
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let parts = stem.rsplit_once('.').or_else(|| stem.rsplit_once("_cycle"));
-    parts.filter(|(_, number)| is_number(number)).map_or(stem, |(worker, _)| worker)
-}
-
-/// The number at the end of a worker name: `node0_3` is 3. It may be a rank or a process id.
-pub(crate) fn trailing_number(worker: &str) -> Option<i32> {
-    let digits = worker.len() - worker.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    worker[worker.len() - digits..].parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rank_from_file_name_reads_common_patterns() {
-        assert_eq!(rank_from_file_name("rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"), Some(34));
-        assert_eq!(rank_from_file_name("sub/rank0_iter16.json"), Some(0));
-        assert_eq!(rank_from_file_name("sampled_rank-1.json.gz"), Some(1));
-        assert_eq!(rank_from_file_name("rank_not_found.json"), None);
-        assert_eq!(rank_from_file_name("frank.json"), None);
-    }
-
-    #[test]
-    fn rank_from_file_name_reads_marks_of_determined() {
-        let marked = |rank: i32| {
-            [
-                format!("host_1234#{rank}.1619499959628.pt.trace.json"),
-                format!("host_1234#{rank}.1619499959628.pt.trace.json.gz"),
-                format!("worker0#{rank}.pt.trace.json"),
-                format!("2022_05_13_15_25_41/ip-172-31-8-212#{rank}.input_pipeline.pb"),
-                format!("a/b/host_7#{rank}.trace.json.gz"),
-                format!("rank9#{rank}.json"),
-            ]
-        };
-        for rank in [0, 3] {
-            for name in marked(rank) {
-                assert_eq!(rank_from_file_name(&name), Some(rank), "{name}");
-            }
-        }
-        assert_eq!(rank_from_file_name("events.out.tfevents.123.host"), None);
-        assert_eq!(rank_from_file_name("a#3/host.json"), None);
-        assert_eq!(rank_from_file_name("issue#12"), None);
-        assert_eq!(rank_from_file_name("a#b3.json"), None);
-        assert_eq!(rank_from_file_name("a#.json"), None);
-        assert_eq!(rank_from_file_name("a#99999999999.json"), None);
-    }
-
-    #[test]
-    fn worker_name_strips_time_and_suffixes() {
-        assert_eq!(worker_name("worker0.1623143089861.pt.trace.json.gz"), "worker0");
-        assert_eq!(worker_name("node0_3.17952.pt.trace.json"), "node0_3");
-        assert_eq!(worker_name("rank3_cycle12.pt.trace.json.gz"), "rank3");
-        assert_eq!(worker_name("motor_cycle.pt.trace.json"), "motor_cycle");
-        assert_eq!(worker_name("eager_trace.json"), "eager_trace.json");
-        assert_eq!(trailing_number("node0_3"), Some(3));
-        assert_eq!(trailing_number("host"), None);
-    }
+    let more = if files.len() > SHOWN { ", ..." } else { "" };
+    let message = format!(
+        "metrics in folders below other metrics were not read, because they most likely hold the same data: {}{more}",
+        files[..files.len().min(SHOWN)].join(", ")
+    );
+    let warning = run_warning("metrics-below", String::new(), message);
+    Some(Warning { count: files.len() as u64, ..warning })
 }

@@ -11,12 +11,12 @@ use chrono::DateTime;
 use rayon::prelude::*;
 use trace_model::time::human;
 
-use super::discover::worker_name;
 use super::identity::TraceIdentity;
+use super::rank_from_name::worker_name;
 use super::rank_trace::RankTrace;
-use super::timeline::Timeline;
 use crate::distinct_run::DistinctRun;
 use crate::input::pattern::{self, common_prefix};
+use crate::timeline::placement::Timeline;
 
 /// Ranks of one job are recorded at most this far apart: clocks of machines differ, and not all ranks start to record
 /// at the same moment.

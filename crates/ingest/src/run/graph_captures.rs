@@ -9,9 +9,8 @@ use trace_model::{Source, Warning};
 
 use super::attachment::rank_of_file;
 use super::rank_trace::{RankData, RankTrace};
-use super::timeline::Timeline;
 use crate::enrich::graphs;
-use crate::formats::kineto::trace::Trace;
+use crate::timeline::trace::Trace;
 use crate::warnings::run_warning;
 
 /// The traces of captures, by file.
@@ -22,8 +21,8 @@ pub(crate) struct GraphCaptures {
 
 impl GraphCaptures {
     /// Takes the traces that capture graphs and launch none, unless all traces are like that.
-    pub(crate) fn take_from<S: Timeline>(traces: &mut Vec<(String, RankData<S>)>) -> Self {
-        let is_capture = |data: &RankData<S>| {
+    pub(crate) fn take_from(traces: &mut Vec<(String, RankData)>) -> Self {
+        let is_capture = |data: &RankData| {
             data.pending().is_some_and(|trace| graphs::is_capture_trace(&trace.columns))
         };
         let kinds: Vec<bool> = traces.iter().map(|(_, data)| is_capture(data)).collect();
@@ -41,15 +40,11 @@ impl GraphCaptures {
     }
 
     /// Gives each capture to the timeline of its rank, whose replays are linked with it.
-    pub(crate) fn link<S: Timeline>(
-        self,
-        traces: &mut [RankTrace<RankData<S>>],
-        warnings: &mut Vec<Warning>,
-    ) {
+    pub(crate) fn link(self, traces: &mut [RankTrace<RankData>], warnings: &mut Vec<Warning>) {
         let mut by_timeline: BTreeMap<usize, Vec<Trace>> = BTreeMap::new();
         for (file, capture) in self.traces {
             let stated = capture.rank().or_else(|| rank_of_file(&file, traces));
-            let is_own = |trace: &RankTrace<RankData<S>>| {
+            let is_own = |trace: &RankTrace<RankData>| {
                 Some(trace.rank) == stated.map(|(rank, _)| rank) && trace.trace.pending().is_some()
             };
             let Some((at, (rank, rank_from))) = traces.iter().position(is_own).zip(stated) else {
@@ -69,6 +64,7 @@ impl GraphCaptures {
             traces[at].sources.push(Source {
                 file,
                 format: "graph capture".into(),
+                is_timeline: false,
                 rank,
                 rank_from: rank_from.into(),
                 json_bytes: capture.json_bytes,

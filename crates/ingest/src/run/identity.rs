@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use trace_model::StrId;
 use trace_model::vocabulary::{is_collective_range, is_communication_kernel};
 
-use crate::formats::kineto::trace::Trace;
+use crate::timeline::trace::Trace;
 
 /// Programs with fewer distinct operators than this are not compared.
 const MIN_OPERATORS: usize = 20;

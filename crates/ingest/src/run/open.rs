@@ -8,7 +8,6 @@ use super::discover::{self, FoundRun};
 use super::read;
 use super::sink::InMemory;
 use crate::error::Error;
-use crate::formats::guess::Format;
 use crate::input::location::Location;
 use crate::options::{Options, Progress};
 use crate::parquet::Export;
@@ -46,8 +45,8 @@ pub fn trace_names(run: &Location, options: &Options) -> Result<Vec<String>, Err
     if found.files.export.is_some() {
         return Err(Error::only_tables(found.name));
     }
-    let is_timeline = |format| matches!(format, Format::Kineto | Format::Composer);
-    let timelines = found.files.traces.into_iter().filter(|file| is_timeline(file.format));
+    let is_timeline = |file: &discover::InputFile| file.importer.descriptor().is_timeline();
+    let timelines = found.files.traces.into_iter().filter(is_timeline);
     Ok(timelines.map(|trace| trace.file).collect())
 }
 

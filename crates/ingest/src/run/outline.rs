@@ -6,12 +6,12 @@ use trace_model::{Dataset, TableSet};
 use super::discover;
 use super::read;
 use super::sink::{InMemory, RankSink};
-use super::timeline::Placement;
 use crate::error::Error;
-use crate::formats::kineto::outline::{Detail, Outline};
-use crate::formats::kineto::trace::Trace;
 use crate::input::location::Location;
 use crate::options::{Options, Progress};
+use crate::timeline::outline::{Detail, Outline};
+use crate::timeline::placement::Placement;
+use crate::timeline::trace::Trace;
 
 /// A run without its events.
 #[derive(Debug)]

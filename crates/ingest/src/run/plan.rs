@@ -1,38 +1,47 @@
 //! Decides, from the formats of the files, which traces must stay in memory until other files are read.
 
+use super::attachment::{AttachmentKind, TimelineState};
 use super::discover::{InputFile, may_hold_captures};
-use crate::formats::guess::Format;
 
 /// Dependencies between the files of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct ReadPlan {
-    /// PyTorch traces are joined with Composer's files of the same process, and complete only then.
-    pub(crate) joins_composer: bool,
-    /// Execution traces are linked to the events of the traces.
-    links_execution_traces: bool,
+    /// State in which timelines wait for other files.
+    pub(crate) timelines: TimelineState,
+    /// The attachment that asks for this state, if one does.
+    pub(crate) waits_for: Option<&'static AttachmentKind>,
     /// Some traces may hold the captures of the graphs that others replay.
     pub(crate) links_captures: bool,
 }
 
 impl ReadPlan {
     pub(crate) fn new(files: &[InputFile]) -> Self {
-        let has = |format| files.iter().any(|file| file.format == format);
-        Self {
-            joins_composer: has(Format::Composer),
-            links_execution_traces: has(Format::ExecutionTrace),
+        let plan = Self {
+            timelines: TimelineState::default(),
+            waits_for: None,
             links_captures: files.len() > 1
                 && files.iter().any(|file| may_hold_captures(&file.file)),
+        };
+        files.iter().filter_map(|file| file.importer.attachment()).fold(plan, Self::with)
+    }
+
+    /// The plan of a run that has files of this kind, too.
+    pub(crate) fn with(self, kind: &'static AttachmentKind) -> Self {
+        if kind.needs > self.timelines {
+            Self { timelines: kind.needs, waits_for: Some(kind), ..self }
+        } else {
+            self
         }
     }
 
-    /// The plan of a run in which a file turned out to be Composer's only when it was read.
-    pub(crate) fn with_composer(self) -> Self {
-        Self { joins_composer: true, ..self }
+    /// Returns whether timelines stay as they are written until all files are read.
+    pub(crate) fn keeps_as_written(self) -> bool {
+        self.timelines == TimelineState::AsWritten
     }
 
     /// Returns whether a trace is complete as soon as its own file is read. Otherwise it stays in memory until the files
     /// that it needs are read.
     pub(crate) fn reads_ranks_alone(self) -> bool {
-        !self.joins_composer && !self.links_execution_traces && !self.links_captures
+        self.timelines == TimelineState::Stored && !self.links_captures
     }
 }

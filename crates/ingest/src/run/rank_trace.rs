@@ -4,8 +4,8 @@ use trace_model::tables::Steps;
 use trace_model::{Source, Warning};
 
 use super::identity::TraceIdentity;
-use super::timeline::Timeline;
-use crate::formats::kineto::trace::Trace;
+use crate::timeline::placement::Timeline;
+use crate::timeline::trace::Trace;
 
 /// A timeline with the rank that it was given.
 pub(crate) struct RankTrace<T> {
@@ -24,7 +24,8 @@ impl<T: Timeline> RankTrace<T> {
     pub(crate) fn new(trace: T, file: String, rank: i32, rank_from: &'static str) -> Self {
         let source = Source {
             file: file.clone(),
-            format: "kineto".into(),
+            format: trace.format().into(),
+            is_timeline: true,
             rank,
             rank_from: rank_from.into(),
             json_bytes: trace.json_bytes(),
@@ -58,20 +59,25 @@ impl<T: Timeline> RankTrace<T> {
     }
 }
 
-/// A trace on its way to a sink that stores it as `S`.
-pub(crate) enum RankData<S> {
+/// A trace on its way to a sink.
+pub(crate) enum RankData {
     /// In memory, until the files that it needs are read.
     Pending(Box<Trace>),
-    /// In the sink.
-    Stored(S),
+    /// In the sink, which stores all timelines as one type.
+    Stored(Box<dyn Timeline>),
 }
 
-impl<S: Timeline> RankData<S> {
+impl RankData {
     fn timeline(&self) -> &dyn Timeline {
         match self {
             Self::Pending(trace) => &**trace,
-            Self::Stored(stored) => stored,
+            Self::Stored(stored) => &**stored,
         }
+    }
+
+    /// A trace that is in the sink.
+    pub(crate) fn stored(timeline: impl Timeline) -> Self {
+        Self::Stored(Box::new(timeline))
     }
 
     /// The trace, if it is not in the sink yet.
@@ -83,7 +89,11 @@ impl<S: Timeline> RankData<S> {
     }
 }
 
-impl<S: Timeline> Timeline for RankData<S> {
+impl Timeline for RankData {
+    fn format(&self) -> &'static str {
+        self.timeline().format()
+    }
+
     fn rank(&self) -> Option<(i32, &'static str)> {
         self.timeline().rank()
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::Warning;
 
-use super::discover;
+use super::rank_from_name;
 use super::rank_trace::RankTrace;
-use super::timeline::Timeline;
 use crate::error::Error;
+use crate::timeline::placement::Timeline;
 use crate::warnings::run_warning;
 
 /// Gives each trace its rank: as the trace states it, else as the file name does, else in order of file names,
@@ -20,9 +20,9 @@ pub(crate) fn assign_ranks<T: Timeline>(
     let known: Vec<Option<(i32, &'static str)>> = traces
         .iter()
         .map(|(file, trace)| {
-            trace
-                .rank()
-                .or_else(|| discover::rank_from_file_name(file).map(|rank| (rank, "file name")))
+            trace.rank().or_else(|| {
+                rank_from_name::rank_from_file_name(file).map(|rank| (rank, "file name"))
+            })
         })
         .collect();
     used.extend(known.iter().flatten().map(|&(rank, _)| rank));
@@ -33,9 +33,10 @@ pub(crate) fn assign_ranks<T: Timeline>(
         .iter()
         .zip(&known)
         .filter(|(_, known)| known.is_none())
-        .map(|((file, _), _)| discover::worker_name(file))
+        .map(|((file, _), _)| rank_from_name::worker_name(file))
         .collect();
-    let numbers: Option<Vec<i32>> = unknown.iter().map(|w| discover::trailing_number(w)).collect();
+    let numbers: Option<Vec<i32>> =
+        unknown.iter().map(|w| rank_from_name::trailing_number(w)).collect();
     let numbers = numbers.filter(|numbers| {
         let distinct: BTreeSet<_> = numbers.iter().collect();
         let max = numbers.iter().copied().max().unwrap_or(0) as usize;
@@ -74,7 +75,7 @@ pub(crate) fn assign_ranks<T: Timeline>(
         .zip(known)
         .map(|((file, trace), known)| {
             let (rank, rank_from) = known
-                .or_else(|| by_worker.get(discover::worker_name(&file)).copied())
+                .or_else(|| by_worker.get(rank_from_name::worker_name(&file)).copied())
                 .unwrap_or((0, "order"));
             RankTrace::new(trace, file, rank, rank_from)
         })

@@ -1,36 +1,31 @@
 //! Reads the traces of a run, in batches of bounded size, into a sink.
 
+use std::any::Any;
+use std::collections::BTreeSet;
+
 use rayon::prelude::*;
 use trace_model::{Dataset, RunInfo, TableSet, Warning};
 
-use super::attachment::{Attachment, RunBuilder};
+use super::attachment::{Attachment, AttachmentKind, RunBuilder, RunContext};
 use super::clock;
-use super::compile_logs::CompileLogs;
-use super::composer::ComposerFiles;
-use super::determined::{DeterminedFiles, nested_metrics_warning};
-use super::discover::{FoundRun, InputFile};
+use super::discover::{FoundRun, InputFile, nested_metrics_warning};
 use super::distinct_runs::distinct_runs;
-use super::execution_traces::ExecutionTraces;
-use super::flight_dumps::FlightDumps;
 use super::graph_captures::GraphCaptures;
-use super::memory::{MemoryFile, MemoryFiles};
-use super::parse::{FileError, ParsedFile, parse_file};
+use super::parse::parse_file;
 use super::plan::ReadPlan;
 use super::rank_trace::RankData;
 use super::ranks;
 use super::sink::RankSink;
-use super::timeline::Timeline;
 use crate::enrich::enrich;
 use crate::error::Error;
-use crate::formats::composer;
-use crate::formats::determined::metrics::Metrics;
-use crate::formats::execution;
-use crate::formats::flight_recorder::Dump;
-use crate::formats::kineto::trace::Trace;
-use crate::formats::torch_trace::CompileLog;
+use crate::formats::IMPORTERS;
+use crate::formats::importer::{Content, FileError};
 use crate::input::decompress::Limit;
 use crate::input::storage;
 use crate::options::{FileWork, Options, Progress};
+use crate::timeline::capabilities::push_capabilities;
+use crate::timeline::placement::Timeline;
+use crate::timeline::trace::Trace;
 use crate::warnings::{self, run_warning};
 
 /// Skipped files that the warning names.
@@ -54,11 +49,15 @@ pub(crate) fn read<S: RankSink>(
     let mut plan = ReadPlan::new(files);
     let all: Vec<usize> = (0..files.len()).collect();
     let mut results = Reader { files, plan, limit, progress, sink: &*sink }.read_new(&all);
-    if !plan.joins_composer
-        && results.iter().any(|result| matches!(result, Ok(Loaded::Composer(_))))
-    {
-        // The first bytes of a file of Composer's may not show it. The traces are needed as they were written.
-        plan = plan.with_composer();
+    let attached = |result: &Result<Loaded, FileError>| match result {
+        Ok(Loaded::Attached(kind, _)) => Some(*kind),
+        _ => None,
+    };
+    let after_reading = results.iter().filter_map(attached).fold(plan, ReadPlan::with);
+    if after_reading.keeps_as_written() && !plan.keeps_as_written() {
+        // The first bytes of a trace of Composer may not show that Composer wrote it. The traces are needed as they were
+        // written.
+        plan = after_reading;
         let is_timeline = |at: &usize| matches!(results[*at], Ok(Loaded::Timeline(_)));
         let timelines: Vec<usize> = all.iter().copied().filter(is_timeline).collect();
         let reader = Reader { files, plan, limit, progress, sink: &*sink };
@@ -70,15 +69,18 @@ pub(crate) fn read<S: RankSink>(
 
     let (path, run_root) = (run.name.clone(), run.root.clone());
     let FilesByKind { mut traces, mut attachments, mut warnings } = group_by_kind(run, results)?;
+    let with_files = attachments.iter().filter(|(_, attachment)| !attachment.is_empty()).count();
+    let context =
+        RunContext { options, name: &path, has_other_files: !traces.is_empty() || with_files > 1 };
     let captures = GraphCaptures::take_from(&mut traces);
     let mut traces = ranks::assign_ranks(traces, &mut warnings);
-    if !plan.joins_composer
+    if !plan.keeps_as_written()
         && let Some(runs) = distinct_runs(&traces)
     {
         return Err(Error::SeveralRuns { path, folder: run_root, runs });
     }
     let mut joined = Vec::new();
-    for attachment in &mut attachments {
+    for (_, attachment) in &mut attachments {
         let (own, others) = attachment.join(traces, options, &mut warnings)?;
         joined.extend(own);
         traces = others;
@@ -86,13 +88,13 @@ pub(crate) fn read<S: RankSink>(
     let mut traces = ranks::choose_cycles(traces, options.cycle, &mut warnings)?;
     traces.extend(joined);
     traces.sort_by_key(|trace| trace.rank);
-    if plan.joins_composer {
+    if plan.keeps_as_written() {
         traces = traces.into_par_iter().map(|trace| trace.map(enrich_pending)).collect();
     }
     captures.link(&mut traces, &mut warnings);
     ranks::check_world(&traces, &mut warnings);
-    for attachment in &mut attachments {
-        attachment.assign(&traces, options, &mut warnings)?;
+    for (_, attachment) in &mut attachments {
+        attachment.assign(&traces, context, &mut warnings)?;
     }
 
     let traces = traces
@@ -103,45 +105,48 @@ pub(crate) fn read<S: RankSink>(
             let file = trace.file.clone();
             trace.try_map(|data| match data {
                 RankData::Pending(trace) => sink.store(number, &file, *trace),
-                RankData::Stored(stored) => Ok(stored),
+                RankData::Stored(stored) => Ok(from_sink::<S>(stored)),
             })
         })
         .collect::<Result<Vec<_>, Error>>()?;
     let mut builder = RunBuilder {
-        info: RunInfo { path, ..RunInfo::default() },
+        info: RunInfo { path: path.clone(), ..RunInfo::default() },
         tables: TableSet::default(),
         warnings,
         timelines: Vec::new(),
         has_clock: false,
         zero_ns: None,
+        capabilities: BTreeSet::new(),
     };
     let placed = clock::place(traces, &mut builder);
     builder.tables = sink.place(placed)?;
-    for attachment in attachments {
+    for (_, attachment) in attachments {
         attachment.add_to(&mut builder);
     }
-    let RunBuilder { mut info, mut tables, warnings, .. } = builder;
+    let RunBuilder { mut info, mut tables, warnings, capabilities, .. } = builder;
+    push_capabilities(&mut tables, capabilities);
     info.ranks.sort_unstable();
     tables.push("reading_warnings", warnings::table(&warnings, &info.sources));
     Ok(Dataset { tables, run: info, warnings })
 }
 
-fn enrich_pending<S>(data: RankData<S>) -> RankData<S> {
+fn enrich_pending(data: RankData) -> RankData {
     match data {
         RankData::Pending(trace) => RankData::Pending(Box::new(enrich(*trace))),
         stored @ RankData::Stored(_) => stored,
     }
 }
 
-/// The content of a file, in the sink where that is possible already.
-enum Loaded<S> {
-    Timeline(RankData<S>),
-    Composer(Box<composer::Recording>),
-    ExecutionTrace(Box<execution::Recording>),
-    Memory(MemoryFile),
-    Metrics(Box<Metrics>),
-    CompileLog(Box<CompileLog>),
-    FlightDump(Box<Dump>),
+/// A timeline in the type in which the sink stores it.
+fn from_sink<S: RankSink>(stored: Box<dyn Timeline>) -> S::Stored {
+    let stored: Box<dyn Any> = stored;
+    *stored.downcast().expect("a sink stores timelines of one type")
+}
+
+/// The content of a file; a timeline is in the sink where that is possible already.
+enum Loaded {
+    Timeline(RankData),
+    Attached(&'static AttachmentKind, Box<dyn Any + Send>),
 }
 
 struct Reader<'a, S> {
@@ -154,7 +159,7 @@ struct Reader<'a, S> {
 
 impl<S: RankSink> Reader<'_, S> {
     /// Reads those of these files whose traces are not in the sink yet. The results are those of all, in the same order.
-    fn read_new(&self, numbers: &[usize]) -> Vec<Result<Loaded<S::Stored>, FileError>> {
+    fn read_new(&self, numbers: &[usize]) -> Vec<Result<Loaded, FileError>> {
         let new: Vec<usize> = numbers.iter().copied().filter(|&at| !self.sink.has(at)).collect();
         let mut read = self.read(&new).into_iter();
         let result = |&number: &usize| {
@@ -162,13 +167,13 @@ impl<S: RankSink> Reader<'_, S> {
             let file = &self.files[number];
             self.progress.advance(file.json_bytes);
             self.progress.file_done(&file.file);
-            Some(Ok(Loaded::Timeline(RankData::Stored(stored))))
+            Some(Ok(Loaded::Timeline(RankData::stored(stored))))
         };
         numbers.iter().filter_map(result).collect()
     }
 
     /// Reads these files, in order, several side by side. The results are in the same order.
-    fn read(&self, numbers: &[usize]) -> Vec<Result<Loaded<S::Stored>, FileError>> {
+    fn read(&self, numbers: &[usize]) -> Vec<Result<Loaded, FileError>> {
         let stored: Vec<&storage::File> =
             numbers.iter().map(|&at| &self.files[at].stored).collect();
         let budget = S::JSON_BYTES_AT_ONCE.filter(|_| self.plan.reads_ranks_alone());
@@ -182,7 +187,7 @@ impl<S: RankSink> Reader<'_, S> {
                 return results.into_iter().map(|(_, result)| result).collect();
             };
             let mut positions = positions.peekable();
-            let mut results: Vec<Result<Loaded<S::Stored>, FileError>> = Vec::new();
+            let mut results: Vec<Result<Loaded, FileError>> = Vec::new();
             let json_bytes = |position: usize| self.files[numbers[position]].json_bytes;
             loop {
                 let batch = next_batch_within_budget(&mut positions, json_bytes, budget);
@@ -198,25 +203,16 @@ impl<S: RankSink> Reader<'_, S> {
         })
     }
 
-    fn load(&self, number: usize) -> Result<Loaded<S::Stored>, FileError> {
+    fn load(&self, number: usize) -> Result<Loaded, FileError> {
         let file = &self.files[number];
         Ok(match parse_file(file, self.limit, self.progress, S::DETAIL)? {
-            ParsedFile::Timeline(trace) => Loaded::Timeline(self.load_timeline(number, trace)?),
-            ParsedFile::Composer(recording) => Loaded::Composer(recording),
-            ParsedFile::ExecutionTrace(recording) => Loaded::ExecutionTrace(recording),
-            ParsedFile::Memory(file) => Loaded::Memory(file),
-            ParsedFile::Metrics(metrics) => Loaded::Metrics(metrics),
-            ParsedFile::CompileLog(log) => Loaded::CompileLog(log),
-            ParsedFile::FlightDump(dump) => Loaded::FlightDump(dump),
+            Content::Timeline(trace) => Loaded::Timeline(self.load_timeline(number, trace)?),
+            Content::Attached(kind, content) => Loaded::Attached(kind, content),
         })
     }
 
-    fn load_timeline(
-        &self,
-        number: usize,
-        trace: Box<Trace>,
-    ) -> Result<RankData<S::Stored>, FileError> {
-        if self.plan.joins_composer {
+    fn load_timeline(&self, number: usize, trace: Box<Trace>) -> Result<RankData, FileError> {
+        if self.plan.keeps_as_written() {
             return Ok(RankData::Pending(trace));
         }
         let trace = enrich(*trace);
@@ -224,7 +220,7 @@ impl<S: RankSink> Reader<'_, S> {
             return Ok(RankData::Pending(Box::new(trace)));
         }
         let stored = self.sink.store(number, &self.files[number].file, trace);
-        Ok(RankData::Stored(stored.map_err(FileError::Sink)?))
+        Ok(RankData::stored(stored.map_err(FileError::Sink)?))
     }
 }
 
@@ -247,36 +243,35 @@ fn next_batch_within_budget(
 }
 
 /// The files of a run that could be read.
-struct FilesByKind<S> {
-    traces: Vec<(String, RankData<S>)>,
-    /// In the order in which they add to the run: metrics may determine its clock, which memory files then use.
-    attachments: [Box<dyn Attachment<S>>; 6],
+struct FilesByKind {
+    traces: Vec<(String, RankData)>,
+    /// In the order of [`IMPORTERS`].
+    attachments: Vec<(&'static AttachmentKind, Box<dyn Attachment>)>,
     warnings: Vec<Warning>,
 }
 
 /// Groups the files by their content; an error if there is none that can be used.
-fn group_by_kind<S: Timeline>(
+fn group_by_kind(
     run: FoundRun,
-    results: Vec<Result<Loaded<S>, FileError>>,
-) -> Result<FilesByKind<S>, Error> {
+    results: Vec<Result<Loaded, FileError>>,
+) -> Result<FilesByKind, Error> {
     let FoundRun { name, files, is_file, .. } = run;
     let mut traces = Vec::new();
-    let mut composer = ComposerFiles::default();
-    let mut execution = ExecutionTraces::default();
-    let mut memory = MemoryFiles::default();
-    let mut compile_logs = CompileLogs::default();
-    let mut flight_dumps = FlightDumps::default();
-    let mut determined = DeterminedFiles::new(name.clone());
+    let mut attachments: Vec<(&'static AttachmentKind, Box<dyn Attachment>)> = Vec::new();
+    for kind in IMPORTERS.iter().filter_map(|importer| importer.attachment()) {
+        if attachments.iter().all(|(known, _)| !known.is(kind)) {
+            attachments.push((kind, (kind.create)()));
+        }
+    }
     let mut warnings = Vec::new();
     for (file, result) in files.traces.into_iter().zip(results) {
         match result {
             Ok(Loaded::Timeline(trace)) => traces.push((file.file, trace)),
-            Ok(Loaded::Composer(recording)) => composer.push(*recording),
-            Ok(Loaded::ExecutionTrace(recording)) => execution.push(file.file, *recording),
-            Ok(Loaded::Memory(content)) => memory.push(file.file, content),
-            Ok(Loaded::Metrics(metrics)) => determined.push(file.file, *metrics),
-            Ok(Loaded::CompileLog(log)) => compile_logs.push(file.file, *log),
-            Ok(Loaded::FlightDump(dump)) => flight_dumps.push(file.file, *dump),
+            Ok(Loaded::Attached(kind, content)) => {
+                if let Some((_, own)) = attachments.iter_mut().find(|(known, _)| known.is(kind)) {
+                    own.push(file.file, content);
+                }
+            }
             Err(FileError::Sink(error)) => return Err(error),
             Err(FileError::StoreUnavailable(error) | FileError::Unreadable(error)) if is_file => {
                 return Err(Error::read(name, error));
@@ -289,30 +284,15 @@ fn group_by_kind<S: Timeline>(
             }
         }
     }
-    let has_others = !traces.is_empty()
-        || !composer.is_empty()
-        || !execution.is_empty()
-        || !memory.is_empty()
-        || !compile_logs.is_empty()
-        || !flight_dumps.is_empty();
-    if !has_others && determined.is_empty() {
+    if traces.is_empty() && attachments.iter().all(|(_, attachment)| attachment.is_empty()) {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
             || Error::NoTrace { path: name.into(), skipped: files.skipped.clone() },
             |warning| Error::Unusable { file: warning.file, reason: warning.message },
         ));
     }
-    determined.must_be_usable(!has_others);
     warnings.extend(skipped_warning(&files.skipped));
     warnings.extend(nested_metrics_warning(&files.nested_metrics));
-    let attachments: [Box<dyn Attachment<S>>; 6] = [
-        Box::new(composer),
-        Box::new(execution),
-        Box::new(determined),
-        Box::new(memory),
-        Box::new(compile_logs),
-        Box::new(flight_dumps),
-    ];
     Ok(FilesByKind { traces, attachments, warnings })
 }
 

@@ -3,10 +3,10 @@
 use rayon::prelude::*;
 use trace_model::TableSet;
 
-use super::timeline::{self, Placement, Timeline};
 use crate::error::Error;
-use crate::formats::kineto::outline::Detail;
-use crate::formats::kineto::trace::Trace;
+use crate::timeline::outline::Detail;
+use crate::timeline::placement::{Placement, Timeline, tables_at};
+use crate::timeline::trace::Trace;
 
 /// Takes the trace of each rank as soon as it is complete, and all of them once their placements are known.
 pub(crate) trait RankSink: Sync {
@@ -57,10 +57,8 @@ impl RankSink for InMemory {
     }
 
     fn place(&mut self, traces: Vec<(Trace, Placement)>) -> Result<TableSet, Error> {
-        let by_rank: Vec<TableSet> = traces
-            .into_par_iter()
-            .map(|(trace, placement)| timeline::tables(trace, placement))
-            .collect();
+        let by_rank: Vec<TableSet> =
+            traces.into_par_iter().map(|(trace, placement)| tables_at(trace, placement)).collect();
         let mut tables = TableSet::default();
         for (name, batches) in by_rank.iter().flat_map(TableSet::iter) {
             for batch in batches {

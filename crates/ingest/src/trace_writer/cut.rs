@@ -17,7 +17,6 @@ use crate::formats::kineto::arg::Arg;
 use crate::formats::kineto::classify::{Kind, classify};
 use crate::formats::kineto::event::Event;
 use crate::formats::kineto::event_columns::{LEGACY_DEVICE, LEGACY_HOST};
-use crate::formats::kineto::outline::Outline;
 use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
 use crate::json::lexer::RawStr;
@@ -26,6 +25,7 @@ use crate::options::Progress;
 use crate::output::OutputFile;
 use crate::run::outline::RunOutline;
 use crate::run::reach::RunReach;
+use crate::timeline::outline::Outline;
 
 /// Categories of the arrows from calls to what they launch; their ids are those of the launches.
 const LAUNCH_ARROWS: [&[u8]; 4] = [b"ac2g", b"async_cpu_to_gpu", b"async_gpu", b"async"];

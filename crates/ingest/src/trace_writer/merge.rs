@@ -20,13 +20,13 @@ use crate::error::Error;
 use crate::error::Unreadable;
 use crate::formats::composer::{TORCH_INSTANTS, repaired_base};
 use crate::formats::kineto::event::Event;
-use crate::formats::kineto::trace::EPOCH_NS;
 use crate::input::decompress::{self, Limit};
 use crate::input::location::Location;
 use crate::json::{number, time};
 use crate::options::{FileWork, Progress};
 use crate::output::OutputFile;
 use crate::run::reach::RunReach;
+use crate::timeline::trace::EPOCH_NS;
 
 /// Sort index of threads that Composer does not describe: viewers show them below the training loop.
 const LAST: i64 = 99_999;

@@ -61,6 +61,8 @@ fn export_places_ranks_on_the_clock_of_the_run() {
         [
             "annotations/rank-00000.parquet",
             "annotations/rank-00001.parquet",
+            "capabilities/rank-00000.parquet",
+            "capabilities/rank-00001.parquet",
             "cpu_ops/rank-00000.parquet",
             "cpu_ops/rank-00001.parquet",
             "event_counts/rank-00000.parquet",

@@ -4,8 +4,8 @@
 //! loses it (`baseTimeNanoseconds`). It follows from any moment near the recording.
 
 use super::part::extent;
-use crate::formats::kineto::columns::Columns;
-use crate::formats::kineto::trace::EPOCH_NS;
+use crate::timeline::columns::Columns;
+use crate::timeline::trace::EPOCH_NS;
 
 /// Three mean months, to which Kineto rounds its base.
 const WINDOW_NS: i64 = 7_889_238_000_000_000;

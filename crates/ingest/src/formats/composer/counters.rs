@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
 
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::columns::Columns;
 
 /// Description of a series.
 #[derive(Debug, Clone, PartialEq)]

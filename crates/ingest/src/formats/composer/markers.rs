@@ -1,20 +1,7 @@
 //! Pairs begins and ends of markers to annotations.
 
-use serde::Deserialize;
-
-use crate::formats::kineto::begin_end_event::BeginEndEvent;
-use crate::formats::kineto::columns::Columns;
-
-/// The counters of the training loop that a marker carries.
-#[derive(Deserialize)]
-struct Progress {
-    batch: Option<i64>,
-}
-
-/// The batch that a marker's arguments name.
-pub(crate) fn batch_number(args: &str) -> Option<i64> {
-    serde_json::from_str::<Progress>(args).ok()?.batch
-}
+use crate::timeline::begin_end_event::BeginEndEvent;
+use crate::timeline::columns::Columns;
 
 /// Pairs begins and ends by thread and name. Markers of one name do not nest, so a second begin means that the first
 /// one has no end. Unpaired ones go to `unpaired_events`: ends of batches that were not recorded, begins whose end came

@@ -5,34 +5,24 @@
 //! process id; times are Unix time, but those of the copied PyTorch trace count from a base that is not
 //! copied; an end (`E`) is written for every batch, a begin (`B`) only for those that are recorded.
 
+mod attachment;
 mod clock;
 mod counters;
+mod importer;
 pub(crate) mod markers;
 pub(crate) mod part;
 mod split;
 
 use trace_model::Warning;
+use trace_model::tables::TableId;
 
 use self::part::Part;
-use crate::error::Unreadable;
-use crate::formats::kineto::outline::Detail;
-use crate::formats::kineto::trace::{self, Trace};
-use crate::input::decompress::JsonInput;
+use crate::formats::importer::Content;
+use crate::timeline::trace::Trace;
 
 pub(crate) use clock::repaired_base;
+pub(crate) use importer::Composer;
 pub(crate) use split::TORCH_INSTANTS;
-
-/// Texts of which a Composer trace has at least one near its start. (The start of a second cycle may be seconds of
-/// system metrics, sampled while the first one was saved.)
-pub(crate) const KEYS: [&str; 7] = [
-    "\"cpu_percent\"",
-    "\"memory/virtual\"",
-    "\"callback/",
-    "\"algorithm/",
-    "\"event/",
-    "\"clock_sync_timestamp_us\"",
-    "training loop process\"",
-];
 
 /// One file, by process.
 #[derive(Debug)]
@@ -43,13 +33,16 @@ pub(crate) struct Recording {
     warnings: Vec<Warning>,
 }
 
-/// Reads a file.
-pub(crate) fn read(
-    file: &str,
-    input: JsonInput,
-    advance: &dyn Fn(u64),
-) -> Result<Recording, Unreadable> {
-    trace::parse(file, input, advance, Detail::All).map(|trace| Recording::new(file, trace))
+/// Returns whether Composer wrote a trace: its processes describe themselves.
+pub(crate) fn wrote(trace: &Trace) -> bool {
+    let strings = &trace.columns.strings;
+    let is_sync = |what| strings.get(what) == "clock_sync_timestamp_us";
+    trace.columns.labels.iter().any(|&(_, _, what, _)| is_sync(what))
+}
+
+/// A trace that Composer wrote, as content of its file.
+pub(crate) fn content(file: &str, trace: Trace) -> Content {
+    Content::attached(&attachment::ATTACHMENT, Recording::new(file, trace))
 }
 
 impl Recording {
@@ -62,7 +55,7 @@ impl Recording {
         let json_bytes = trace.json_bytes;
         let mut warnings = Vec::new();
         let mut columns = trace.into_columns();
-        columns.store_begin_end_in("annotations");
+        columns.store_begin_end_in(TableId::Annotations);
         let mut parts = split::by_process(columns, file, &mut warnings);
         for part in &mut parts {
             if let Some(torch) = &mut part.torch

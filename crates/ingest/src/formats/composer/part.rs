@@ -2,7 +2,7 @@
 
 use trace_model::vocabulary::COMPOSER_BATCH;
 
-use crate::formats::kineto::columns::Columns;
+use crate::timeline::columns::Columns;
 
 /// Events of one process in one file. All times are nanoseconds since 1970.
 #[derive(Debug)]

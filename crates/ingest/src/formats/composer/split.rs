@@ -6,9 +6,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::{StrId, Warning};
 
 use super::part::Part;
-use crate::formats::kineto::columns::Columns;
-use crate::formats::kineto::trace::EPOCH_NS;
 use crate::json::number;
+use crate::timeline::columns::Columns;
+use crate::timeline::trace::EPOCH_NS;
 
 /// Instants of PyTorch traces.
 pub(crate) const TORCH_INSTANTS: [&str; 2] =

@@ -2,8 +2,10 @@
 //! the requests that its collectors send, rows of its database, objects of its Python SDK. Two generations of
 //! each: up to 0.29 with timings and batches, from 0.30 on means over some seconds.
 
+mod attachment;
 mod entry;
 mod fields;
+mod importer;
 mod list;
 pub(crate) mod metrics;
 mod rows;
@@ -11,9 +13,11 @@ pub(crate) mod sniff;
 mod time;
 
 use self::metrics::Metrics;
-use self::sniff::Form;
 use crate::error::Unreadable;
 use crate::input::decompress::JsonInput;
+
+pub(crate) use importer::Determined;
+pub(crate) use sniff::Form;
 
 /// Reads a file. Calls `advance` with the number of bytes read since the last call.
 pub(crate) fn read(

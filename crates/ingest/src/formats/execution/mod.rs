@@ -1,6 +1,9 @@
 //! PyTorch execution traces, as `torch.profiler.ExecutionTraceObserver` writes them: which operators
 //! ran, inside what, with which arguments; no times. One file from text to rows.
 
+mod attachment;
+mod importer;
+mod link;
 mod node;
 
 use rustc_hash::FxHashSet;
@@ -15,6 +18,8 @@ use crate::json::lexer::{LexError, Lexer, RawStr};
 use crate::json::number;
 use crate::json::stream::Text;
 use crate::warnings::{Issue, Issues};
+
+pub(crate) use importer::ExecutionTrace;
 
 /// One execution trace, read.
 #[derive(Debug, Default)]

@@ -4,7 +4,9 @@
 //! Read are versions 1 (one number for collectives and messages, `seq_id`) and 2 (`collective_seq_id`, `p2p_seq_id`), and
 //! the bare list of entries that PyTorch wrote before versions.
 
+mod attachment;
 mod groups;
+mod importer;
 mod node;
 mod record;
 
@@ -23,6 +25,8 @@ use crate::formats::pickle;
 use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::input::text_reader::TextReader;
 use crate::warnings::Issues;
+
+pub(crate) use importer::FlightRecorder;
 
 /// The serialization format of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use trace_model::{StrId, Strings};
 
 use super::groups::Members;
 use super::node::Node;
+use crate::formats::memory::snapshot::is_user;
 use crate::formats::pickle::ObjectId;
-use crate::formats::snapshot::is_user;
 use crate::json::time::is_time;
 use crate::warnings::{Issue, Issues};
 

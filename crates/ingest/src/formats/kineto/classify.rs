@@ -1,8 +1,7 @@
 //! Classifies events by category and name, in every dialect that occurs.
 
 use trace_model::vocabulary::{
-    LIGHTNING_PREFIX, LOADER_PREFIX, PROFILER_STEP_PREFIX, is_communication_kernel, is_device_sync,
-    is_memory_kernel,
+    LIGHTNING_PREFIX, LOADER_PREFIX, PROFILER_STEP_PREFIX, is_device_sync,
 };
 
 /// The table of an event with a duration.
@@ -54,32 +53,6 @@ pub(crate) fn is_annotation_name(name: &str) -> bool {
         .any(|prefix| name.starts_with(prefix))
 }
 
-/// The value of `kernels.kind`: `communication`, `memory` or `computation`.
-pub(crate) fn kernel_kind(name: &str) -> &'static str {
-    if is_communication_kernel(name) {
-        "communication"
-    } else if is_memory_kernel(name) {
-        "memory"
-    } else {
-        "computation"
-    }
-}
-
-/// Direction of a copy: AMD writes it in `kind`, NVIDIA in the name.
-pub(crate) fn memcpy_kind(kind: Option<&str>, name: &str) -> &'static str {
-    const KINDS: [&str; 5] = ["HtoD", "DtoH", "DtoD", "HtoH", "PtoP"];
-    KINDS
-        .into_iter()
-        .find(|k| kind == Some(k) || name.contains(k))
-        .or_else(|| {
-            let lower = name.to_ascii_lowercase();
-            [("hosttodevice", "HtoD"), ("devicetohost", "DtoH"), ("devicetodevice", "DtoD")]
-                .into_iter()
-                .find_map(|(text, kind)| lower.contains(text).then_some(kind))
-        })
-        .unwrap_or("unknown")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,19 +68,5 @@ mod tests {
             assert_eq!(classify(runtime), Kind::RuntimeCall, "{runtime}");
         }
         assert_eq!(classify("overhead"), Kind::Span);
-    }
-
-    #[test]
-    fn kernel_kind_recognizes_communication_by_name() {
-        for name in [
-            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
-            "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-            "void ncclKernel_Broadcast()",
-            "ncclGenericKernel",
-        ] {
-            assert_eq!(kernel_kind(name), "communication", "{name}");
-        }
-        assert_eq!(kernel_kind("dmaTransfer"), "memory");
-        assert_eq!(kernel_kind("ampere_sgemm_128x64_tn"), "computation");
     }
 }

@@ -1,18 +1,19 @@
 //! Events become rows: one slice of the text fills its own columns. Which table an event goes to is
-//! decided here; what a row is made of, in `rows.rs`.
+//! decided here; what a row is made of, in `event_to_row.rs`.
 
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
+use trace_model::tables::TableId;
 
 use super::arg::Arg;
-use super::classify::{Kind, classify, is_annotation_name, is_sync_in_kernels, kernel_kind};
-use super::columns::Columns;
+use super::classify::{Kind, classify, is_annotation_name, is_sync_in_kernels};
 use super::event::Event;
 use super::legacy_names::modern_name;
-use super::tensor_cores::tensor_cores;
 use crate::json::lexer::RawStr;
 use crate::json::{number, time};
+use crate::timeline::columns::Columns;
+use crate::timeline::kernel_name::KernelName;
 use crate::warnings::Issue;
 
 /// Processes of the profiler of `torch.autograd` before torch 1.8, as `pid` in JSON.
@@ -36,14 +37,7 @@ pub(crate) struct EventSink {
 }
 
 /// Phase, category and table of events that are counted together.
-type CountKey = (u8, StrId, Option<&'static str>);
-
-/// Properties of a kernel that follow from its name.
-#[derive(Clone, Copy)]
-pub(super) struct KernelName {
-    pub(super) kind: StrId,
-    pub(super) tensor_cores: StrId,
-}
+type CountKey = (u8, StrId, Option<TableId>);
 
 /// A grid or a block: its numbers as text, and their product.
 #[derive(Clone, Copy)]
@@ -105,7 +99,7 @@ impl EventSink {
             b'B' | b'E' | b'b' | b'e' | b'S' | b'F' => self.begin_or_end(event, event_id, category),
             b'M' => {
                 self.label(event);
-                Some("threads")
+                Some(TableId::Threads)
             }
             _ => {
                 self.columns.issues.add(Issue::UnknownPhase);
@@ -115,16 +109,11 @@ impl EventSink {
         self.count((event.phase, category, table));
     }
 
-    /// Of these there are few: a look through all is faster than a hash. Tables are told by where their name
-    /// lies; should one lie in two places, its counts are added up in the end.
-    fn count(&mut self, (phase, category, table): CountKey) {
-        let address = |table: Option<&'static str>| table.map(str::as_ptr);
-        let is_it = |(known, _): &&mut (CountKey, i64)| {
-            known.0 == phase && known.1 == category && address(known.2) == address(table)
-        };
-        match self.counts.iter_mut().find(is_it) {
+    /// Counts an event. A recording has few keys: searching all of them is faster than a hash.
+    fn count(&mut self, key: CountKey) {
+        match self.counts.iter_mut().find(|(known, _)| *known == key) {
             Some((_, count)) => *count += 1,
-            None => self.counts.push(((phase, category, table), 1)),
+            None => self.counts.push((key, 1)),
         }
     }
 
@@ -139,7 +128,7 @@ impl EventSink {
         event: &Event<'_>,
         event_id: i64,
         category: StrId,
-    ) -> Option<&'static str> {
+    ) -> Option<TableId> {
         let Some(dur) = event.dur else {
             self.columns.issues.add(Issue::MissingDuration);
             return None;
@@ -198,9 +187,15 @@ impl EventSink {
         ts_ns
     }
 
-    pub(super) fn kind(&mut self, category: StrId, name: StrId) -> Kind {
+    /// The kind that a category stands for, whatever the event is called.
+    pub(super) fn category_kind(&mut self, category: StrId) -> Kind {
         let strings = &self.columns.strings;
-        let kind = *self.kinds.entry(category).or_insert_with(|| classify(strings.get(category)));
+        *self.kinds.entry(category).or_insert_with(|| classify(strings.get(category)))
+    }
+
+    pub(super) fn kind(&mut self, category: StrId, name: StrId) -> Kind {
+        let kind = self.category_kind(category);
+        let strings = &self.columns.strings;
         if kind == Kind::CpuOp
             && *self
                 .annotation_names
@@ -237,13 +232,10 @@ impl EventSink {
         })
     }
 
-    /// Judged once a name.
+    /// What the name of a kernel says about it; each name is judged once.
     pub(super) fn kernel_name(&mut self, name: StrId) -> KernelName {
         let strings = &mut self.columns.strings;
-        *self.kernels.entry(name).or_insert_with(|| KernelName {
-            kind: strings.intern(kernel_kind(strings.get(name))),
-            tensor_cores: strings.intern(tensor_cores(strings.get(name))),
-        })
+        *self.kernels.entry(name).or_insert_with(|| KernelName::of(name, strings))
     }
 
     /// Device: from the arguments, else `pid`.

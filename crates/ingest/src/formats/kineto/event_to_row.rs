@@ -4,16 +4,17 @@ use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
     Annotation, Collective, Counter, CpuOp, DeviceSync, Flow, Instant, Kernel, Memcpy, MemoryEvent,
-    Memset, ProfilerRange, PythonFrame, RangeCounter, RuntimeCall, Span,
+    Memset, ProfilerRange, PythonFrame, RangeCounter, RuntimeCall, Span, TableId,
 };
 
 use super::arg::Arg;
-use super::begin_end_event::BeginEndEvent;
-use super::classify::{Kind, memcpy_kind};
+use super::classify::Kind;
 use super::event::Event;
 use super::event_columns::{EventHeader, EventSink};
 use crate::json::lexer::RawStr;
 use crate::json::number;
+use crate::timeline::begin_end_event::BeginEndEvent;
+use crate::timeline::kernel_name::memcpy_kind;
 use crate::warnings::Issue;
 
 /// Arguments that all device rows take.
@@ -35,7 +36,7 @@ macro_rules! push_with_rest {
 }
 
 impl EventSink {
-    pub(super) fn cpu_op(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn cpu_op(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = Arg::ExternalId.bit()
             | Arg::RecordFunctionId.bit()
             | Arg::Sequence.bit()
@@ -62,10 +63,10 @@ impl EventSink {
         };
         self.columns.has_shapes |= !row.input_dims.is_null();
         push_with_rest!(self, cpu_ops, row, event, TAKEN);
-        "cpu_ops"
+        TableId::CpuOps
     }
 
-    pub(super) fn runtime_call(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn runtime_call(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = Arg::ExternalId.bit() | Arg::Correlation.bit();
         let row = RuntimeCall {
             event_id: base.event_id,
@@ -81,7 +82,7 @@ impl EventSink {
             ..RuntimeCall::null_row()
         };
         push_with_rest!(self, runtime_calls, row, event, TAKEN);
-        "runtime_calls"
+        TableId::RuntimeCalls
     }
 
     pub(super) fn annotation(
@@ -89,7 +90,7 @@ impl EventSink {
         event: &Event<'_>,
         base: &EventHeader,
         on_device: bool,
-    ) -> &'static str {
+    ) -> TableId {
         const TAKEN: u64 = Arg::ExternalId.bit()
             | Arg::RecordFunctionId.bit()
             | Arg::InputDims.bit()
@@ -112,10 +113,10 @@ impl EventSink {
             ..Annotation::null_row()
         };
         push_with_rest!(self, annotations, row, event, TAKEN);
-        "annotations"
+        TableId::Annotations
     }
 
-    pub(super) fn python_frame(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn python_frame(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 =
             Arg::PythonId.bit() | Arg::PythonParentId.bit() | Arg::PythonModuleId.bit();
         let row = PythonFrame {
@@ -134,10 +135,10 @@ impl EventSink {
         self.columns.has_stacks = true;
         self.columns.has_modules |= row.module_id != NULL_I64;
         push_with_rest!(self, python_frames, row, event, TAKEN);
-        "python_frames"
+        TableId::PythonFrames
     }
 
-    pub(super) fn kernel(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn kernel(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = LAUNCHED
             | Arg::Grid.bit()
             | Arg::Block.bit()
@@ -179,10 +180,10 @@ impl EventSink {
             ..Kernel::null_row()
         };
         push_with_rest!(self, kernels, row, event, TAKEN);
-        "kernels"
+        TableId::Kernels
     }
 
-    pub(super) fn memcpy(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn memcpy(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = LAUNCHED | Arg::Bytes.bit() | Arg::Bandwidth.bit() | Arg::Kind.bit();
         let (device, stream) = self.placement(event);
         let written = event.args.get(Arg::Kind).map(|raw| String::from_utf8_lossy(raw));
@@ -206,10 +207,10 @@ impl EventSink {
             ..Memcpy::null_row()
         };
         push_with_rest!(self, memcpys, row, event, TAKEN);
-        "memcpys"
+        TableId::Memcpys
     }
 
-    pub(super) fn memset(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn memset(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = LAUNCHED | Arg::Bytes.bit() | Arg::Bandwidth.bit();
         let (device, stream) = self.placement(event);
         let row = Memset {
@@ -229,10 +230,10 @@ impl EventSink {
             ..Memset::null_row()
         };
         push_with_rest!(self, memsets, row, event, TAKEN);
-        "memsets"
+        TableId::Memsets
     }
 
-    pub(super) fn device_sync(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn device_sync(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = DEVICE | Arg::WaitOnStream.bit() | Arg::WaitOnRecord.bit();
         let (device, stream) = self.placement(event);
         let row = DeviceSync {
@@ -250,11 +251,11 @@ impl EventSink {
             ..DeviceSync::null_row()
         };
         push_with_rest!(self, device_syncs, row, event, TAKEN);
-        "device_syncs"
+        TableId::DeviceSyncs
     }
 
     /// A kernel under the range profiler: its numeric arguments are the counters.
-    pub(super) fn profiler_range(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn profiler_range(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = Arg::Device.bit() | Arg::Stream.bit();
         let row = ProfilerRange {
             event_id: base.event_id,
@@ -283,7 +284,7 @@ impl EventSink {
         table.args.push_sparse_with(at, |out| {
             event.args.write_rest_where(TAKEN, |value| number::float(value).is_none(), out);
         });
-        "profiler_ranges"
+        TableId::ProfilerRanges
     }
 
     /// 0 is what the profiler writes outside of graphs.
@@ -302,7 +303,7 @@ impl EventSink {
         }
     }
 
-    pub(super) fn span(&mut self, event: &Event<'_>, base: &EventHeader) -> &'static str {
+    pub(super) fn span(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         let row = Span {
             event_id: base.event_id,
             name: base.name,
@@ -313,7 +314,7 @@ impl EventSink {
             ..Span::null_row()
         };
         push_with_rest!(self, spans, row, event, 0);
-        "spans"
+        TableId::Spans
     }
 
     pub(super) fn collective(&mut self, event: &Event<'_>, base: &EventHeader, kind: Kind) {
@@ -348,7 +349,7 @@ impl EventSink {
         event: &Event<'_>,
         event_id: i64,
         category: StrId,
-    ) -> Option<&'static str> {
+    ) -> Option<TableId> {
         const TAKEN: u64 = Arg::Bytes.bit()
             | Arg::Address.bit()
             | Arg::TotalAllocated.bit()
@@ -376,11 +377,11 @@ impl EventSink {
                 ..MemoryEvent::null_row()
             };
             push_with_rest!(self, memory_events, row, event, TAKEN);
-            return Some("memory_events");
+            return Some(TableId::MemoryEvents);
         }
         let row = Instant { rank: 0, event_id, name, category, ts_ns, thread, args: String::new() };
         push_with_rest!(self, instants, row, event, 0);
-        Some("instants")
+        Some(TableId::Instants)
     }
 
     pub(super) fn flow(
@@ -388,7 +389,7 @@ impl EventSink {
         event: &Event<'_>,
         event_id: i64,
         category: StrId,
-    ) -> Option<&'static str> {
+    ) -> Option<TableId> {
         let ts_ns = self.point(event)?;
         let row = Flow {
             event_id,
@@ -404,7 +405,7 @@ impl EventSink {
             ..Flow::null_row()
         };
         self.columns.flows.push_sparse(row);
-        Some("flows")
+        Some(TableId::Flows)
     }
 
     /// The GPU whose hardware counters a process stands for: `GPU 0` for the process `GPU 0 Counters`.
@@ -419,7 +420,7 @@ impl EventSink {
         }
     }
 
-    pub(super) fn counter(&mut self, event: &Event<'_>, event_id: i64) -> Option<&'static str> {
+    pub(super) fn counter(&mut self, event: &Event<'_>, event_id: i64) -> Option<TableId> {
         let ts_ns = self.point(event)?;
         let name = self.intern_opt(event.name);
         let thread = self.lane(event.pid, event.tid);
@@ -446,7 +447,7 @@ impl EventSink {
             };
             self.columns.counters.push_sparse(row);
         }
-        Some("counters")
+        Some(TableId::Counters)
     }
 
     pub(super) fn begin_or_end(
@@ -454,7 +455,7 @@ impl EventSink {
         event: &Event<'_>,
         event_id: i64,
         category: StrId,
-    ) -> Option<&'static str> {
+    ) -> Option<TableId> {
         let ts_ns = self.point(event)?;
         let name = self.intern_opt(event.name);
         let thread = self.lane(event.pid, event.tid);
@@ -464,6 +465,7 @@ impl EventSink {
         let begin = matches!(event.phase, b'B' | b'b' | b'S');
         let is_async = !matches!(event.phase, b'B' | b'E');
         let async_id = if is_async { self.async_id(event) } else { StrId::NULL };
+        let is_annotation = self.category_kind(category) == Kind::Annotation;
         self.columns.begin_end_events.push(BeginEndEvent {
             begin,
             async_id,
@@ -473,8 +475,9 @@ impl EventSink {
             ts_ns,
             thread,
             args,
+            is_annotation,
         });
-        Some("spans")
+        Some(TableId::Spans)
     }
 
     /// What an asynchronous event belongs to: its `id`, or `id2`, whose local ids are those of a process.

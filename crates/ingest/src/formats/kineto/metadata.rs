@@ -4,35 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::json::{number, time};
-
-/// The entries that are used.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Metadata {
-    /// Rank, and the entry that states it.
-    pub(crate) rank: Option<(i32, &'static str)>,
-    pub(crate) world_size: Option<i32>,
-    pub(crate) backend: Option<String>,
-    pub(crate) host: Option<String>,
-    /// Absolute time, in ns since 1970, of `ts` zero.
-    pub(crate) base_time_ns: Option<i64>,
-    pub(crate) devices: Vec<DeviceProperties>,
-    /// Keys whose values could not be read.
-    pub(crate) unreadable: Vec<String>,
-}
+use crate::timeline::metadata::{DeviceProperties, Metadata};
 
 /// One entry of `deviceProperties`. AMD writes some of the numbers as strings.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct DeviceProperties {
-    pub(crate) id: i32,
-    pub(crate) name: String,
-    pub(crate) total_memory_bytes: Option<i64>,
-    pub(crate) compute_major: Option<i32>,
-    pub(crate) compute_minor: Option<i32>,
-    pub(crate) sm_count: Option<i32>,
-    pub(crate) warp_size: Option<i32>,
-    pub(crate) max_threads_per_sm: Option<i32>,
-}
-
 #[derive(Deserialize)]
 struct Properties {
     #[serde(default)]
@@ -53,65 +27,63 @@ struct Properties {
     max_threads: Value,
 }
 
-impl Metadata {
-    /// Reads the entries. Entries with unexpected values are listed in `unreadable`.
-    pub(crate) fn parse(entries: &[(String, Vec<u8>)]) -> Self {
-        let mut metadata = Self::default();
-        for (key, text) in entries {
-            let understood = match key.as_str() {
-                "distributedInfo" => metadata.distributed_info(text),
-                // Composer's.
-                "global_rank" => {
-                    let rank = number::integer(text).and_then(|rank| i32::try_from(rank).ok());
-                    let stated = rank.filter(|&rank| rank >= 0).map(|rank| (rank, "global_rank"));
-                    metadata.rank = metadata.rank.or(stated);
-                    rank.is_some()
-                }
-                "deviceProperties" => metadata.device_properties(text),
-                "baseTimeNanoseconds" => {
-                    metadata.base_time_ns = number::integer(text).filter(|&ns| time::is_time(ns));
-                    metadata.base_time_ns.is_some()
-                }
-                "host_name" | "hostname" => {
-                    metadata.host = serde_json::from_slice(text).ok();
-                    metadata.host.is_some()
-                }
-                _ => true,
-            };
-            if !understood {
-                metadata.unreadable.push(key.clone());
+/// Reads the entries. Entries with unexpected values are listed in `unreadable`.
+pub(super) fn parse(entries: &[(String, Vec<u8>)]) -> Metadata {
+    let mut metadata = Metadata::default();
+    for (key, text) in entries {
+        let understood = match key.as_str() {
+            "distributedInfo" => distributed_info(&mut metadata, text),
+            // Composer's.
+            "global_rank" => {
+                let rank = number::integer(text).and_then(|rank| i32::try_from(rank).ok());
+                let stated = rank.filter(|&rank| rank >= 0).map(|rank| (rank, "global_rank"));
+                metadata.rank = metadata.rank.or(stated);
+                rank.is_some()
             }
+            "deviceProperties" => device_properties(&mut metadata, text),
+            "baseTimeNanoseconds" => {
+                metadata.base_time_ns = number::integer(text).filter(|&ns| time::is_time(ns));
+                metadata.base_time_ns.is_some()
+            }
+            "host_name" | "hostname" => {
+                metadata.host = serde_json::from_slice(text).ok();
+                metadata.host.is_some()
+            }
+            _ => true,
+        };
+        if !understood {
+            metadata.unreadable.push(key.clone());
         }
-        metadata
     }
+    metadata
+}
 
-    fn distributed_info(&mut self, text: &[u8]) -> bool {
-        let Ok(info) = serde_json::from_slice::<Value>(text) else { return false };
-        let stated = int32(&info["rank"]).filter(|&rank| rank >= 0);
-        self.rank = stated.map(|rank| (rank, "distributedInfo")).or(self.rank);
-        self.world_size = int32(&info["world_size"]);
-        self.backend = info["backend"].as_str().map(str::to_owned);
-        info.is_object()
-    }
+fn distributed_info(metadata: &mut Metadata, text: &[u8]) -> bool {
+    let Ok(info) = serde_json::from_slice::<Value>(text) else { return false };
+    let stated = int32(&info["rank"]).filter(|&rank| rank >= 0);
+    metadata.rank = stated.map(|rank| (rank, "distributedInfo")).or(metadata.rank);
+    metadata.world_size = int32(&info["world_size"]);
+    metadata.backend = info["backend"].as_str().map(str::to_owned);
+    info.is_object()
+}
 
-    fn device_properties(&mut self, text: &[u8]) -> bool {
-        let Ok(list) = serde_json::from_slice::<Vec<Properties>>(text) else { return false };
-        self.devices = list
-            .into_iter()
-            .enumerate()
-            .map(|(i, p)| DeviceProperties {
-                id: int32(&p.id).unwrap_or(i as i32),
-                name: p.name.as_str().unwrap_or_default().to_owned(),
-                total_memory_bytes: int64(&p.total_global_mem),
-                compute_major: int32(&p.compute_major),
-                compute_minor: int32(&p.compute_minor),
-                sm_count: int32(&p.num_sms),
-                warp_size: int32(&p.warp_size),
-                max_threads_per_sm: int32(&p.max_threads),
-            })
-            .collect();
-        true
-    }
+fn device_properties(metadata: &mut Metadata, text: &[u8]) -> bool {
+    let Ok(list) = serde_json::from_slice::<Vec<Properties>>(text) else { return false };
+    metadata.devices = list
+        .into_iter()
+        .enumerate()
+        .map(|(i, p)| DeviceProperties {
+            id: int32(&p.id).unwrap_or(i as i32),
+            name: p.name.as_str().unwrap_or_default().to_owned(),
+            total_memory_bytes: int64(&p.total_global_mem),
+            compute_major: int32(&p.compute_major),
+            compute_minor: int32(&p.compute_minor),
+            sm_count: int32(&p.num_sms),
+            warp_size: int32(&p.warp_size),
+            max_threads_per_sm: int32(&p.max_threads),
+        })
+        .collect();
+    true
 }
 
 fn int64(value: &Value) -> Option<i64> {

@@ -1,19 +1,18 @@
-//! PyTorch Profiler (Kineto) traces: one file from text to tables.
+//! PyTorch Profiler (Kineto) traces: one file from text to the columns of a timeline.
 
 pub(crate) mod arg;
-pub(crate) mod begin_end_event;
 pub(crate) mod classify;
-pub(crate) mod columns;
 pub(crate) mod event;
 pub(crate) mod event_columns;
 mod event_to_row;
+mod importer;
 pub(crate) mod key_predictor;
 mod legacy_names;
-pub(crate) mod metadata;
-pub(crate) mod outline;
+mod metadata;
 pub(crate) mod parallel_reader;
-mod tensor_cores;
+mod stated_rank;
 #[cfg(test)]
 mod tests;
-mod thin;
-pub(crate) mod trace;
+
+pub(crate) use importer::{Kineto, read};
+pub use stated_rank::stated_rank;

@@ -8,15 +8,15 @@
 
 use rayon::prelude::*;
 
-use super::columns::{Columns, Known};
 use super::event::Event;
 use super::event_columns::EventSink;
 use super::key_predictor::KeyPredictor;
-use super::outline::Detail;
 use crate::error::Unreadable;
 use crate::input::decompress::{JsonInput, MAX_PIECE, Stream, StreamEnd};
 use crate::input::limits::window;
 use crate::json::lexer::{LexError, Lexer};
+use crate::timeline::columns::{Columns, Known};
+use crate::timeline::outline::Detail;
 use crate::warnings::Issue;
 
 /// Bytes of text that one thread reads at a time: the text and its rows stay in the CPU cache.

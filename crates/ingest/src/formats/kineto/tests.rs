@@ -4,11 +4,11 @@ use std::io::Write as _;
 
 use rayon::ThreadPoolBuilder;
 
-use super::outline::Detail;
 use super::parallel_reader::read;
 use crate::input::decompress::{JsonInput, Limit, open};
 use crate::input::location::Location;
 use crate::input::storage::Place;
+use crate::timeline::outline::Detail;
 
 const TEXTS: [&str; 2] = [
     include_str!("../../../../../fuzz/seeds/kineto/training.json"),

@@ -225,7 +225,7 @@ proptest! {
         let at = at.index(damaged.len());
         let end = (at + bytes.len()).min(damaged.len());
         damaged.splice(at..end, bytes);
-        let dump = crate::formats::snapshot::read(JsonInput::Whole(damaged), &|_| {});
+        let dump = crate::formats::memory::snapshot::read(JsonInput::Whole(damaged), &|_| {});
         if let Ok(dump) = dump {
             let mut tables = trace_model::TableSet::default();
             dump.into_tables(&mut tables, (0, 0), "x", 0);

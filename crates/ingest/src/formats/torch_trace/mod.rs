@@ -3,9 +3,11 @@
 //!
 //! A record is a line with a JSON object, and a payload in lines that begin with a tab. `tlparse` reads the same logs.
 
+mod attachment;
 mod compilation;
 mod graph;
 mod graph_break;
+mod importer;
 mod output_code;
 mod provenance;
 mod record;
@@ -24,6 +26,8 @@ use crate::error::Unreadable;
 use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::input::text_reader::TextReader;
 use crate::warnings::{Issue, Issues};
+
+pub(crate) use importer::TorchTrace;
 
 /// Longest line that is read. Lists of inputs and configurations are far shorter.
 const MAX_LINE: usize = 16 << 20;

@@ -1,0 +1,29 @@
+//! What a recording states about its process and machine.
+
+/// Properties of the process and the machine that a timeline was recorded from.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Metadata {
+    /// Rank, and the entry that states it.
+    pub(crate) rank: Option<(i32, &'static str)>,
+    pub(crate) world_size: Option<i32>,
+    pub(crate) backend: Option<String>,
+    pub(crate) host: Option<String>,
+    /// Absolute time, in ns since 1970, of a time of zero.
+    pub(crate) base_time_ns: Option<i64>,
+    pub(crate) devices: Vec<DeviceProperties>,
+    /// Keys whose values could not be read.
+    pub(crate) unreadable: Vec<String>,
+}
+
+/// Properties of an accelerator.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct DeviceProperties {
+    pub(crate) id: i32,
+    pub(crate) name: String,
+    pub(crate) total_memory_bytes: Option<i64>,
+    pub(crate) compute_major: Option<i32>,
+    pub(crate) compute_minor: Option<i32>,
+    pub(crate) sm_count: Option<i32>,
+    pub(crate) warp_size: Option<i32>,
+    pub(crate) max_threads_per_sm: Option<i32>,
+}

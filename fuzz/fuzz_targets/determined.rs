@@ -1,3 +1,0 @@
-#![no_main]
-
-fuzz::fuzz!("determined");
