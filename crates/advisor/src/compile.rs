@@ -10,6 +10,7 @@ use crate::query::RuleQuery;
 use crate::rule::{Check, Rule};
 use crate::rule_check::{RuleChecker, TraitNames};
 use crate::severity::{Confidence, Severity};
+use crate::subject::Subject;
 use crate::text::TextPart;
 use crate::threshold::{self, Threshold};
 
@@ -96,8 +97,8 @@ impl Compiler<'_, '_> {
             .map_or((0, [].as_slice()), |(file, advice)| (file, advice.as_slice()));
         let advice: Vec<TextPart> =
             advice.iter().map(|part| checker.text_part(file, part)).collect();
-        let requires = checker.conditions(merged.last(|t| t.requires.as_ref()));
-        let doubts = checker.conditions(merged.last(|t| t.doubts.as_ref()));
+        let requires = checker.requirements(merged.last(|t| t.requires.as_ref()));
+        let doubts = checker.doubts(merged.last(|t| t.doubts.as_ref()));
         let only_if = merged.last_text(|t| t.only_if.as_ref());
         if let Some(text) = &only_if {
             checker.expression(text);
@@ -112,12 +113,20 @@ impl Compiler<'_, '_> {
             self.missing_key("advice");
         }
 
+        let how = self.documentation("how", merged.last_text(|t| t.how.as_ref()));
+        let not_counted =
+            self.documentation("not_counted", merged.last_text(|t| t.not_counted.as_ref()));
+        let false_alarms =
+            self.documentation("false_alarms", merged.last_text(|t| t.false_alarms.as_ref()));
+        let subject = merged.last(|t| t.subject.as_ref());
+
         let owned =
             |t: Option<SpannedStr<'_>>| t.map(|t| t.text.trim().to_owned()).unwrap_or_default();
         Some(Rule {
             code: owned(code),
             name: merged.name.clone(),
             category: owned(category),
+            subject: subject.map_or_else(|| vec![Subject::Run], |(_, s)| s.0.clone()),
             at: self.problems.place(&merged.span),
             sql: merged.last_text(|t| t.sql.as_ref()).map(|t| t.text.to_owned()),
             metric,
@@ -140,10 +149,23 @@ impl Compiler<'_, '_> {
             message,
             advice,
             why: owned(why),
+            how,
+            not_counted,
+            false_alarms,
             links: merged.last(|t| t.links.as_ref()).map(|(_, l)| l.clone()).unwrap_or_default(),
             reads_traits,
             tests,
         })
+    }
+
+    /// A documentation text that may be left out.
+    fn documentation(&mut self, key: &str, text: Option<SpannedStr<'_>>) -> String {
+        let Some(SpannedStr { span, text }) = text else { return String::new() };
+        if text.trim().is_empty() {
+            let help = "leave it out if there is nothing to tell".to_owned();
+            self.problems.add(&span, format!("`{key}` is empty"), Some(help));
+        }
+        text.trim().to_owned()
     }
 
     fn missing_key(&mut self, key: &str) {

@@ -9,7 +9,6 @@ use trace_model::{FailedTable, MetricTable, RunInfo, Warning, damage};
 
 use crate::breakdown::breakdown;
 use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
-use crate::expr;
 use crate::finding::Finding;
 use crate::ignore::{Date, Ignore};
 use crate::recording::Recording;
@@ -17,6 +16,7 @@ use crate::report::{
     DamagedFile, HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTotals, UnknownRule,
 };
 use crate::rule::Rule;
+use crate::rules_needing;
 use crate::ruleset::RuleSet;
 use crate::run_traits::RunTraits;
 use crate::severity::{Confidence, Severity};
@@ -44,7 +44,7 @@ pub fn evaluate_without(
     run: &RunInfo,
     warnings: &[Warning],
 ) -> Report {
-    let env = expr::environment();
+    let env = rules_needing::environment(rules);
     let steps = StepTimes::read(tables);
     let traits = RunTraits::read(tables, run);
     let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &traits, &env);
@@ -89,7 +89,7 @@ fn explain_failures(
         let count = rules_by_reason.entry(reason).or_default();
         let needs = |code: &str| rules.rules().iter().any(|r| r.code == code && r.table() == view);
         for rule in unknown.iter_mut().filter(|rule| needs(&rule.code)) {
-            rule.reason.clone_from(reason);
+            rule.failed(reason);
             *count += 1;
         }
     }
@@ -150,11 +150,9 @@ pub(crate) fn evaluate_rules<'r>(
                 }
                 None => all.findings.push(*finding),
             },
-            RuleVerdict::Unknown(reason) => all.unknown.push(UnknownRule {
-                code: rule.code.clone(),
-                name: rule.name.clone(),
-                reason,
-            }),
+            RuleVerdict::Unknown { reason, needs } => {
+                all.unknown.push(UnknownRule::new(rule, reason, needs));
+            }
             RuleVerdict::Passed => all.passed.push(rule.code.clone()),
         }
     }

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Environment;
 use trace_model::time::ns_to_ms;
-use trace_model::{MetricTable, Scope, Value};
+use trace_model::{Capability, MetricTable, Scope, Value};
 
 use crate::expr::{self, Context};
 use crate::finding::{
     Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
     Queries, fingerprint, round4,
 };
+use crate::held_capabilities::missing;
 use crate::rule::{Rule, STEP_TIME_VIEW};
 use crate::run_traits::RunTraits;
 use crate::severity::Severity;
@@ -26,7 +27,11 @@ const NEGLIGIBLE_PCT: f64 = 0.1;
 pub(crate) enum RuleVerdict {
     Passed,
     Fired(Box<Finding>),
-    Unknown(String),
+    Unknown {
+        reason: String,
+        /// Kinds of data that the recording lacks and that the verdict needs.
+        needs: Vec<Capability>,
+    },
 }
 
 /// Ranks that are timed again in a run with more of them.
@@ -125,18 +130,23 @@ pub(crate) fn evaluate_rule<'s>(
 ) -> RuleVerdict {
     let Some(table) = table else {
         let reason = format!("`{}` was not computed", rule.table());
-        return RuleVerdict::Unknown(reason);
+        return RuleVerdict::Unknown { reason, needs: Vec::new() };
     };
     let evaluator = RuleEvaluator::new(rule, env);
     let mut verdicts = RowVerdicts::default();
     let mut first_unknown = None;
+    let rank = table.index("rank");
     for row in &table.rows {
         let names = traits.names(&table.columns, row);
-        match evaluator.verdict(table, row, &names) {
+        let rank = rank.and_then(|rank| match row.get(rank)? {
+            Value::Int(rank) => Some(*rank),
+            _ => None,
+        });
+        match evaluator.verdict(table, row, &names, traits.held_by(rank)) {
             RowVerdict::Pass => verdicts.passed += 1,
-            RowVerdict::Unknown(reason) => {
+            RowVerdict::Unknown { reason, needs } => {
                 verdicts.unknown += 1;
-                first_unknown.get_or_insert((row, reason));
+                first_unknown.get_or_insert((row, reason, needs));
             }
             RowVerdict::Violation(violation) => {
                 let (ceiling, keys) = (evaluator.ceiling(&names), keys(rule, table, row));
@@ -148,20 +158,22 @@ pub(crate) fn evaluate_rule<'s>(
         verdicts.fired.sort_by(worse);
         let context = traits.context(&table.columns, verdicts.fired[0].row);
         RuleVerdict::Fired(Box::new(finding(rule, table, steps, env, &verdicts, &context)))
-    } else if let Some((row, reason)) = first_unknown {
+    } else if let Some((row, reason, needs)) = first_unknown {
         let rows = table.rows.len();
         let reason = reason.render(env, &traits.context(&table.columns, row));
-        RuleVerdict::Unknown(if verdicts.unknown < rows {
+        let reason = if verdicts.unknown < rows {
             format!("{reason} ({} of {rows} {}s)", verdicts.unknown, rule.metric.scope)
         } else {
             reason
-        })
+        };
+        RuleVerdict::Unknown { reason, needs }
     } else if verdicts.passed == 0 {
-        RuleVerdict::Unknown(if table.when_empty.is_empty() {
+        let reason = if table.when_empty.is_empty() {
             format!("`{}` has no rows", table.view)
         } else {
             table.when_empty.clone()
-        })
+        };
+        RuleVerdict::Unknown { reason, needs: missing(&rule.metric.requires, traits.held_by(None)) }
     } else {
         RuleVerdict::Passed
     }

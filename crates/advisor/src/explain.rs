@@ -8,7 +8,7 @@ use trace_model::Unit;
 use crate::expr::{self, decimals, in_words};
 
 use crate::finding::Finding;
-use crate::rule::Rule;
+use crate::rule::{Condition, Rule};
 use crate::selftest;
 use crate::severity::{GainMethod, Severity};
 use crate::text::Text;
@@ -40,10 +40,17 @@ pub fn explain(rule: &Rule, view: &ViewNotes) -> String {
     sections.extend(fixes(&examples));
     sections.extend(examples.first().map(example));
     sections.push(thresholds(rule, view));
-    sections.push(format!("## Why it costs time\n\n{}", rule.why));
-    sections.push(gain(rule, view));
+    let documented = [
+        ("Why it matters", &rule.why),
+        ("How it is measured", &rule.how),
+        ("What is not counted", &rule.not_counted),
+    ];
+    let documented = documented.into_iter().filter(|(_, text)| !text.is_empty());
+    sections.extend(documented.map(|(heading, text)| format!("## {heading}\n\n{text}")));
     sections.extend(false_alarms(rule));
+    sections.extend(no_verdict(rule));
     sections.extend(recorded(view));
+    sections.push(gain(rule, view));
     sections.push(queries(rule, view));
     if !rule.links.is_empty() {
         let links: Vec<String> = rule.links.iter().map(|link| format!("- <{link}>")).collect();
@@ -286,38 +293,53 @@ fn has_gap(text: &str) -> bool {
 }
 
 fn false_alarms(rule: &Rule) -> Option<String> {
-    let mut text = String::new();
-    if !rule.requires.is_empty() || !rule.doubts.is_empty() {
-        text.push_str("The verdict is *unknown*\n\n");
-        for c in &rule.requires {
-            let _ = writeln!(text, "- unless `{}`: {}", c.expr, in_general_text(&c.reason));
-        }
-        for c in &rule.doubts {
-            let _ = writeln!(
-                text,
-                "- if it would fire and `{}`: {}",
-                c.expr,
-                in_general_text(&c.reason)
-            );
-        }
+    let mut paragraphs = Vec::new();
+    if !rule.false_alarms.is_empty() {
+        paragraphs.push(rule.false_alarms.clone());
     }
     if !rule.lower_confidence.is_empty() {
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        text.push_str("The confidence is lower\n\n");
+        let mut text = "The confidence is lower\n".to_owned();
         for lower in &rule.lower_confidence {
             let left = lower.to.map_or("one level".to_owned(), |to| format!("at most {to}"));
-            let _ = writeln!(
-                text,
-                "- ({left}) if `{}`: {}",
-                lower.when,
-                in_general_text(&lower.reason)
-            );
+            let reason = in_general_text(&lower.reason);
+            let _ = write!(text, "\n- ({left}) if `{}`: {reason}", lower.when);
         }
+        paragraphs.push(text);
     }
-    let text = text.trim_end();
-    (!text.is_empty()).then(|| format!("## When it may be a false alarm\n\n{text}"))
+    (!paragraphs.is_empty())
+        .then(|| format!("## When it may be a false alarm\n\n{}", paragraphs.join("\n\n")))
+}
+
+/// The conditions under which the verdict is unknown.
+fn no_verdict(rule: &Rule) -> Option<String> {
+    if rule.requires.is_empty() && rule.doubts.is_empty() {
+        return None;
+    }
+    let mut text = "## When it has no verdict\n".to_owned();
+    for condition in &rule.requires {
+        let _ = write!(text, "\n- unless {}", condition_in_words(condition));
+    }
+    for condition in &rule.doubts {
+        let _ = write!(text, "\n- if it would fire and {}", condition_in_words(condition));
+    }
+    Some(text)
+}
+
+/// `` `step_count >= 5`: only `step_count` steps``, or without an expression the kinds of data that are needed.
+fn condition_in_words(condition: &Condition) -> String {
+    let is_met = condition.expr.as_ref().map_or_else(
+        || {
+            let docs: Vec<&str> = condition.needs.iter().map(|need| need.doc()).collect();
+            format!("the recording holds {}", docs.join(", and "))
+        },
+        |expr| format!("`{expr}`"),
+    );
+    let reason = match (&condition.reason, condition.needs.first()) {
+        (Some(reason), _) => in_general_text(reason),
+        (None, Some(need)) => need.reason(),
+        (None, None) => return is_met,
+    };
+    format!("{is_met}: {reason}")
 }
 
 fn thresholds(rule: &Rule, view: &ViewNotes) -> String {

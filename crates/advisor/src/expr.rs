@@ -13,7 +13,7 @@ use trace_model::number::thousands;
 use trace_model::time::{NS_PER_MS, NS_PER_US, human};
 use trace_model::{Unit, Value};
 
-use crate::template_syntax::{Mistake, check_expression, check_template, describe};
+use crate::template_syntax::{Mistake, RULES_NEEDING, check_expression, check_template, describe};
 
 /// Instructions that one expression or template may take.
 const FUEL: u64 = 20_000;
@@ -59,6 +59,7 @@ pub(crate) fn environment<'s>() -> Environment<'s> {
             if v.is_undefined() || v.is_none() { other } else { v }
         },
     );
+    env.add_filter(RULES_NEEDING, |v: Jinja| format!("all whose `needs` list `{v}`"));
     env.add_test("none", |v: Jinja| v.is_none());
     env.add_test("number", |v: Jinja| v.is_number());
     env

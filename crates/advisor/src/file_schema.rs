@@ -10,7 +10,9 @@ use serde::Deserialize;
 use toml::Spanned;
 use trace_model::Value;
 
+use crate::one_or_more::{CapabilityName, OneOrMore};
 use crate::severity::{Confidence, Effort, FailOn, GainMethod, Severity};
+use crate::subject::Subject;
 use crate::text_schema::{TextPartValue, TextValue};
 
 /// A rule file.
@@ -65,6 +67,10 @@ pub(crate) struct RuleTable {
     /// never advice about the program.
     #[schemars(with = "Option<String>")]
     pub(crate) category: Option<Spanned<String>>,
+    /// What the rule is about, one or more of `gpu`, `cpu`, `memory_snapshot`, `ranks` and `run` (default `run`). A rule
+    /// without a verdict does not apply to a run that has no such subject: a rule about `gpu` to a program on the CPU, a
+    /// rule that is not about `memory_snapshot` to a run that holds memory snapshots alone.
+    pub(crate) subject: Option<OneOrMore<Subject>>,
     /// `false` switches the rule off.
     pub(crate) enabled: Option<bool>,
 
@@ -104,12 +110,13 @@ pub(crate) struct RuleTable {
     pub(crate) also: Option<Vec<AlsoTable>>,
 
     /// Conditions under which the value is meaningful; otherwise the verdict is *unknown*.
-    pub(crate) requires: Option<Vec<ConditionTable>>,
+    #[schemars(with = "Option<Vec<RequirementTable>>")]
+    pub(crate) requires: Option<Vec<Spanned<RequirementTable>>>,
     /// The rule applies only to rows where this holds; other rows pass.
     #[schemars(with = "Option<String>")]
     pub(crate) only_if: Option<Spanned<String>>,
     /// Checked when the rule would fire: if one holds, the verdict is *unknown* instead.
-    pub(crate) doubts: Option<Vec<ConditionTable>>,
+    pub(crate) doubts: Option<Vec<DoubtTable>>,
 
     /// Step time that a fix could save.
     pub(crate) gain: Option<GainTable>,
@@ -147,9 +154,18 @@ pub(crate) struct RuleTable {
     /// Recommended actions, one per entry. An entry that does not apply or renders empty is left out.
     #[schemars(with = "Option<Vec<TextPartValue>>")]
     pub(crate) advice: Option<Vec<Spanned<TextPartValue>>>,
-    /// Explanation in Markdown: why it costs time, how it is measured, when it is a false alarm.
+    /// Why it matters, in Markdown.
     #[schemars(with = "Option<String>")]
     pub(crate) why: Option<Spanned<String>>,
+    /// How the metric is computed, and the origin of the thresholds; in Markdown.
+    #[schemars(with = "Option<String>")]
+    pub(crate) how: Option<Spanned<String>>,
+    /// What the metric excludes on purpose, in Markdown.
+    #[schemars(with = "Option<String>")]
+    pub(crate) not_counted: Option<Spanned<String>>,
+    /// Cases in which the rule fires although nothing is wrong, in Markdown.
+    #[schemars(with = "Option<String>")]
+    pub(crate) false_alarms: Option<Spanned<String>>,
     /// Further reading.
     pub(crate) links: Option<Vec<String>>,
     /// Rows with their expected verdict.
@@ -222,13 +238,31 @@ impl AlsoTable {
     }
 }
 
-/// An expression over the columns of a row, and the sentence shown when it decides.
+/// A condition under which the value is meaningful: an expression over the columns of a row, the kinds of data that it
+/// needs, or both.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ConditionTable {
-    /// Expression: `step_count >= 5`.
+pub(crate) struct RequirementTable {
+    /// Expression: `step_count >= 5`. Without it, the condition is that the recording holds all that `needs` lists.
+    #[schemars(with = "Option<String>")]
+    pub(crate) expr: Option<Spanned<String>>,
+    /// Kinds of data whose absence makes the condition false, a name or a list (`advisor tables --capabilities`).
+    pub(crate) needs: Option<OneOrMore<CapabilityName>>,
+    /// Shown with the verdict *unknown*: a template, or a list of parts. With `needs` it may be left out: the reason is
+    /// then that the data was not recorded.
+    #[schemars(with = "Option<TextValue>")]
+    pub(crate) reason: Option<Spanned<TextValue>>,
+}
+
+/// An expression over the columns of a row that casts doubt on the value, and the sentence shown when it decides.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DoubtTable {
+    /// Expression: `step_count < 5`.
     #[schemars(with = "String")]
     pub(crate) expr: Spanned<String>,
+    /// Kinds of data that would remove the doubt, a name or a list (`advisor tables --capabilities`).
+    pub(crate) needs: Option<OneOrMore<CapabilityName>>,
     /// Shown with the verdict *unknown*: a template, or a list of parts.
     #[schemars(with = "TextValue")]
     pub(crate) reason: Spanned<TextValue>,
@@ -277,6 +311,8 @@ pub(crate) struct TestTable {
     /// Traits of the run, the columns of the view `run_traits`; those that are not given are unknown.
     #[serde(default)]
     pub(crate) run: BTreeMap<String, Cell>,
+    /// Kinds of data that the recording lacks, a name or a list; it holds all others.
+    pub(crate) lacks: Option<OneOrMore<CapabilityName>>,
     /// Columns of the row.
     #[serde(flatten)]
     pub(crate) columns: BTreeMap<String, Cell>,

@@ -56,6 +56,7 @@ fn environment<'s>() -> Environment<'s> {
         format!("{NUMBER} {}", many.unwrap_or_else(|| format!("{one}s")))
     });
     env.add_filter("short", |v: Jinja| v);
+    env.add_filter("rules_needing", |_: Jinja| "rules");
     env.add_filter("default", |_: Jinja, other: Jinja| other);
     env.add_test("none", |v: Jinja| v.is_none() || v.is_undefined());
     env

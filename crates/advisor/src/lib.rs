@@ -16,6 +16,7 @@
 //!     scope: Scope::Rank,
 //!     doc: "Idle time over step time.".to_owned(),
 //!     columns: columns.clone(),
+//!     requires: Vec::new(),
 //! };
 //! let rules = r#"
 //!     [rule.gpu-idle]
@@ -58,9 +59,11 @@ mod fix;
 mod follow_up;
 mod general_title;
 mod headline;
+mod held_capabilities;
 mod ignore;
 mod link;
 mod merge;
+mod one_or_more;
 pub mod phrases;
 mod plan;
 mod policy;
@@ -72,6 +75,7 @@ mod report;
 mod rule;
 mod rule_check;
 mod rule_files;
+mod rules_needing;
 mod ruleset;
 mod run_traits;
 mod schema;
@@ -79,6 +83,7 @@ mod schema_check;
 mod selftest;
 mod severity;
 mod sql;
+mod subject;
 mod template_syntax;
 mod text;
 mod text_schema;
@@ -110,8 +115,8 @@ pub use problem::{Problem, RuleSource};
 pub use query::{RuleQuery, StatedQuery};
 pub use recording::{Recording, RecordingInstructions, RecordingKind, RecordingLimit};
 pub use report::{
-    DamagedFile, HiddenFinding, IgnoredFinding, REPORT_SCHEMA_VERSION, Report, ReportWarning, Run,
-    RunSource, Tool, UnknownRule, report_schema_json,
+    DamagedFile, HiddenFinding, IgnoredFinding, MissingOption, REPORT_SCHEMA_VERSION, Report,
+    ReportWarning, Run, RunSource, Tool, UnknownRule, report_schema_json,
 };
 pub use rule::{Caveat, Check, Condition, EvidenceQuery, Gain, Rule, TRACE_QUALITY};
 pub use rule_files::RuleFiles;
@@ -119,6 +124,7 @@ pub use ruleset::{Inactive, RuleSet};
 pub use schema::rule_schema_json;
 pub use selftest::{TestFailure, TestRun};
 pub use severity::{Confidence, Effort, FailOn, GainMethod, Severity};
+pub use subject::Subject;
 pub use text::{Text, TextBody, TextPart};
 pub use threshold::Threshold;
 

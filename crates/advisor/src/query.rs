@@ -44,6 +44,7 @@ impl RuleQuery {
             scope: self.scope,
             doc: "Result of the rule's own query.".to_owned(),
             columns,
+            requires: Vec::new(),
         }
     }
 }

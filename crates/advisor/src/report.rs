@@ -1,11 +1,12 @@
 //! The report: the data that `--format json` prints and every renderer reads.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
-use trace_model::{RunInfo, Warning, damage};
+use trace_model::{Capability, Provider, RunInfo, Warning, damage};
 
 use crate::baseline_comparison::BaselineComparison;
 use crate::breakdown::Breakdown;
@@ -13,13 +14,15 @@ use crate::finding::{BaselineState, Finding};
 use crate::fix::Fix;
 use crate::headline::{Headline, HeadlineInput, headline};
 use crate::ignore::Ignore;
+use crate::one_or_more::CapabilityName;
 use crate::plan::Plan;
 use crate::prioritize::prioritize;
 use crate::recording::{Recording, RecordingKind};
-use crate::rule::TRACE_QUALITY;
+use crate::rule::{Rule, TRACE_QUALITY};
 use crate::ruleset::RuleSet;
 use crate::schema;
 use crate::severity::Severity;
+use crate::subject::{RunKind, Subject};
 
 /// Category of rules about memory, which a run without any recorded time may break.
 const MEMORY: &str = "memory";
@@ -175,17 +178,38 @@ impl Report {
         counts.into_iter().rev().max_by_key(|&(_, count)| count).map(|(reason, _)| reason)
     }
 
-    /// The rules without a verdict: those that data is missing for, and those that do not apply: of a program on the CPU,
-    /// rules about GPUs; of a memory snapshot, all but those about memory.
+    /// The rules without a verdict: those that data is missing for, and those that do not apply because the run does not
+    /// have their [`Subject`].
     pub fn unknown_rules(&self) -> (Vec<&UnknownRule>, Vec<&UnknownRule>) {
-        let is_on_cpu = self.recording.as_ref().is_some_and(|recording| recording.is_on_cpu);
-        let is_memory_only = self.shows_memory_only();
-        let does_not_apply = |rule: &&UnknownRule| {
-            is_on_cpu && ["GPU", "device", "kernel"].iter().any(|word| rule.reason.contains(word))
-                || is_memory_only && !rule.reason.contains("snapshot")
+        let run = RunKind {
+            is_on_cpu: self.recording.as_ref().is_some_and(|recording| recording.is_on_cpu),
+            is_memory_only: self.shows_memory_only(),
         };
-        let (others, missing) = self.unknown.iter().partition(does_not_apply);
-        (missing, others)
+        self.unknown.iter().partition(|rule| run.has_any(&rule.subject))
+    }
+
+    /// The profiler options that would give rules without a verdict one, most rules first. Of several values of one
+    /// argument, the one that most rules need.
+    pub fn missing_options(&self) -> Vec<MissingOption> {
+        let mut rules_by_option: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for rule in self.unknown_rules().0 {
+            let options = rule.needs.iter().filter_map(|need| match need.provider() {
+                Provider::ProfilerOption(option) => Some(option),
+                _ => None,
+            });
+            // Several needs of a rule may have the same option.
+            for option in options.collect::<BTreeSet<_>>() {
+                *rules_by_option.entry(option).or_default() += 1;
+            }
+        }
+        let mut options: Vec<MissingOption> = rules_by_option
+            .into_iter()
+            .map(|(option, rules)| MissingOption { option, rules })
+            .collect();
+        options.sort_by_key(|missing| (Reverse(missing.rules), missing.option));
+        let mut arguments = BTreeSet::new();
+        options.retain(|missing| arguments.insert(missing.argument()));
+        options
     }
 
     fn codes_with_verdict(&self) -> impl Iterator<Item = &str> {
@@ -259,6 +283,60 @@ pub struct UnknownRule {
     pub name: String,
     /// Reason.
     pub reason: String,
+    /// Kinds of data that the recording lacks and that a verdict needs, as `advisor tables --capabilities` lists them;
+    /// absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<CapabilityName>")]
+    pub needs: Vec<Capability>,
+    /// What records this data: arguments of `torch.profiler.profile`, calls and settings, each once. Absent if nothing does,
+    /// or nothing is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub record_with: Vec<&'static str>,
+    /// What the rule is about. A rule about something that the run does not have does not apply.
+    pub subject: Vec<Subject>,
+}
+
+impl UnknownRule {
+    /// A rule without a verdict for lack of `needs`.
+    pub(crate) fn new(rule: &Rule, reason: String, needs: Vec<Capability>) -> Self {
+        let mut record_with = Vec::new();
+        for option in needs.iter().filter_map(|need| need.provider().option()) {
+            if !record_with.contains(&option) {
+                record_with.push(option);
+            }
+        }
+        Self {
+            code: rule.code.clone(),
+            name: rule.name.clone(),
+            reason,
+            needs,
+            record_with,
+            subject: rule.subject.clone(),
+        }
+    }
+
+    /// The verdict failed for a reason that recording more does not change.
+    pub(crate) fn failed(&mut self, reason: &str) {
+        reason.clone_into(&mut self.reason);
+        self.needs.clear();
+        self.record_with.clear();
+    }
+}
+
+/// A profiler option that was not set, and whose data rules lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingOption {
+    /// The option as an argument of `torch.profiler.profile`: `record_shapes=True`.
+    pub option: &'static str,
+    /// Number of rules that have no verdict for lack of its data.
+    pub rules: usize,
+}
+
+impl MissingOption {
+    /// Name of the argument.
+    fn argument(&self) -> &'static str {
+        self.option.split('=').next().unwrap_or(self.option)
+    }
 }
 
 /// A finding that a rule file ignores.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use trace_model::{COMPARISON_VIEWS, MetricSpec, Value};
+use trace_model::{COMPARISON_VIEWS, Capabilities, Capability, MetricSpec, Value};
 
 use crate::severity::{Confidence, GainMethod, Severity};
+use crate::subject::Subject;
 use crate::text::{Text, TextPart};
 use crate::threshold::Threshold;
 
@@ -25,6 +26,8 @@ pub struct Rule {
     pub name: String,
     /// Area: `input-pipeline`.
     pub category: String,
+    /// What it is about, at least one.
+    pub subject: Vec<Subject>,
     /// `file:line` of the table that defines it.
     pub at: String,
     /// The metric that the thresholds apply to. With `sql`: named after the rule, without known columns.
@@ -63,8 +66,14 @@ pub struct Rule {
     pub message: Text,
     /// Recommended actions.
     pub advice: Vec<TextPart>,
-    /// Markdown.
+    /// Why it matters, in Markdown.
     pub why: String,
+    /// How the metric is computed, and the origin of the thresholds; Markdown, may be empty.
+    pub how: String,
+    /// What the metric excludes on purpose; Markdown, may be empty.
+    pub not_counted: String,
+    /// Cases in which it fires although nothing is wrong; Markdown, may be empty.
+    pub false_alarms: String,
     /// Further reading.
     pub links: Vec<String>,
     /// Whether a text or an expression reads a trait of the run.
@@ -81,6 +90,18 @@ impl Rule {
     /// Whether it is about a comparison of two runs, not about a run.
     pub fn is_comparison(&self) -> bool {
         COMPARISON_VIEWS.contains(&self.table())
+    }
+
+    /// The kinds of data whose absence leaves the rule without a verdict, each once.
+    pub fn needs(&self) -> impl Iterator<Item = Capability> {
+        let of_conditions = self.requires.iter().chain(&self.doubts).flat_map(|c| &c.needs);
+        let all: Capabilities = of_conditions.chain(&self.metric.requires).copied().collect();
+        all.iter()
+    }
+
+    /// Whether the absence of some kind of data leaves the rule without a verdict.
+    pub(crate) fn has_needs(&self) -> bool {
+        self.needs().next().is_some()
     }
 
     /// Name of the metric table that it is evaluated on: the view, or the rule's name if it has a query.
@@ -100,13 +121,15 @@ pub struct Check {
     pub thresholds: Vec<(Severity, Threshold)>,
 }
 
-/// An expression and the sentence shown when it decides.
+/// A requirement or a doubt: a condition, and the sentence shown when it decides.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Condition {
-    /// Expression over the columns of a row.
-    pub expr: String,
-    /// Shown when the expression decides.
-    pub reason: Text,
+    /// Expression over the columns of a row; `None`: the recording holds all of `needs`.
+    pub expr: Option<String>,
+    /// Kinds of data whose absence decides.
+    pub needs: Vec<Capability>,
+    /// Shown when the condition decides; `None`: [`Capability::reason`] of the first need that is missing.
+    pub reason: Option<Text>,
 }
 
 /// A condition that lowers the confidence of a finding.
@@ -146,6 +169,8 @@ pub(crate) struct Test {
     pub(crate) expect_confidence: Option<Confidence>,
     /// Traits of the run that the test states.
     pub(crate) run: BTreeMap<String, Value>,
+    /// Kinds of data that the recording lacks.
+    pub(crate) lacks: Vec<Capability>,
     /// Columns of the row that the test states.
     pub(crate) columns: BTreeMap<String, Value>,
 }

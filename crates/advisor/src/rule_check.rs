@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use minijinja::Environment;
 use toml::Spanned;
-use trace_model::{MetricSpec, Scope, Unit};
+use trace_model::{Capability, MetricSpec, Scope, Unit};
 
 use crate::expr::{self, EXTRA_NAMES, Formula, RUN, trait_of};
-use crate::file_schema::{CaveatTable, Cell, ConditionTable, TestTable};
+use crate::file_schema::{CaveatTable, Cell, DoubtTable, RequirementTable, TestTable};
 use crate::merge::MergedRule;
+use crate::one_or_more::{CapabilityName, OneOrMore};
 use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::rule::{Caveat, Condition, Gain, Test};
 use crate::run_traits::{RUN_TRAITS_VIEW, command_names};
@@ -169,18 +170,53 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
         }
     }
 
-    pub(crate) fn conditions(
+    pub(crate) fn requirements(
         &mut self,
-        stated: Option<(usize, &'s Vec<ConditionTable>)>,
+        stated: Option<(usize, &'s Vec<Spanned<RequirementTable>>)>,
     ) -> Vec<Condition> {
-        let (file, list) = match stated {
-            Some((file, list)) => (file, list.as_slice()),
-            None => return Vec::new(),
+        let Some((file, list)) = stated else { return Vec::new() };
+        let check = |table: &'s Spanned<RequirementTable>| {
+            let RequirementTable { expr, needs, reason } = table.get_ref();
+            let mut missing = |what: &str, help: &str| {
+                let span = Span { file, bytes: table.span() };
+                self.problems.add(
+                    &span,
+                    format!("a requirement has {what}"),
+                    Some(help.to_owned()),
+                );
+            };
+            match (expr, needs, reason) {
+                (None, None, _) => missing("neither `expr` nor `needs`", "state at least one"),
+                (_, None, None) => {
+                    missing("no `reason`", "it may be left out where `needs` is given");
+                }
+                _ => {}
+            }
+            if let Some(expr) = expr {
+                self.expression(&SpannedStr::new(file, expr));
+            }
+            let reason = reason.as_ref().map(|reason| self.text(Some((file, reason))));
+            Condition {
+                expr: expr.as_ref().map(|expr| expr.get_ref().clone()),
+                needs: capabilities(needs.as_ref()),
+                reason,
+            }
         };
-        let check = |condition: &'s ConditionTable| {
-            self.expression(&SpannedStr::new(file, &condition.expr));
-            let reason = self.text(Some((file, &condition.reason)));
-            Condition { expr: condition.expr.get_ref().clone(), reason }
+        list.iter().map(check).collect()
+    }
+
+    pub(crate) fn doubts(
+        &mut self,
+        stated: Option<(usize, &'s Vec<DoubtTable>)>,
+    ) -> Vec<Condition> {
+        let Some((file, list)) = stated else { return Vec::new() };
+        let check = |table: &'s DoubtTable| {
+            self.expression(&SpannedStr::new(file, &table.expr));
+            Condition {
+                expr: Some(table.expr.get_ref().clone()),
+                needs: capabilities(table.needs.as_ref()),
+                reason: Some(self.text(Some((file, &table.reason)))),
+            }
         };
         list.iter().map(check).collect()
     }
@@ -280,7 +316,12 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
             expect_gain_pct: row.expect_gain_pct,
             expect_confidence: row.expect_confidence,
             run: values(&row.run),
+            lacks: capabilities(row.lacks.as_ref()),
             columns: values(&row.columns),
         }
     }
+}
+
+fn capabilities(names: Option<&OneOrMore<CapabilityName>>) -> Vec<Capability> {
+    names.map(|names| names.0.iter().map(|name| name.0).collect()).unwrap_or_default()
 }

@@ -8,6 +8,7 @@ use trace_model::MetricSpec;
 
 use crate::compile::compile;
 use crate::fix::{Fix, compile_fixes};
+use crate::held_capabilities::CAPABILITIES_VIEW;
 use crate::ignore::{Date, Ignore};
 use crate::link::{link, resolve_ignores, resolve_policy};
 use crate::policy::{self, Policy, UnknownSelector};
@@ -45,9 +46,8 @@ struct CheckedRules {
     policy: Policy,
     ignores: Vec<Ignore>,
     fixes: Vec<Fix>,
-    has_step_time: bool,
-    has_traits: bool,
-    has_recording: bool,
+    /// The views that describe the run rather than feed one rule, as far as they are known.
+    run_views: BTreeSet<String>,
 }
 
 /// Reason why a rule is not evaluated.
@@ -120,19 +120,10 @@ impl RuleSet {
         }
         let disabled = all.iter().filter(|r| !files.rules[&r.name].enabled());
         let disabled = disabled.map(|r| r.code.clone()).collect();
-        let has_view = |view: &str| metrics.iter().any(|m| m.view == view);
-        let (has_step_time, has_traits) = (has_view(STEP_TIME_VIEW), has_view(RUN_TRAITS_VIEW));
-        let has_recording = has_view(RECORDING_VIEW);
-        let checked = CheckedRules {
-            all,
-            disabled,
-            policy,
-            ignores,
-            fixes,
-            has_step_time,
-            has_traits,
-            has_recording,
-        };
+        let is_known = |view: &&str| metrics.iter().any(|m| m.view == *view);
+        let run_views = [STEP_TIME_VIEW, RUN_TRAITS_VIEW, CAPABILITIES_VIEW, RECORDING_VIEW];
+        let run_views = run_views.into_iter().filter(is_known).map(str::to_owned).collect();
+        let checked = CheckedRules { all, disabled, policy, ignores, fixes, run_views };
         Ok(checked.into())
     }
 
@@ -266,22 +257,18 @@ impl RuleSet {
 
     /// The views whose rows [`crate::evaluate`] needs, sorted: only those of active rules.
     pub fn views(&self) -> Vec<&str> {
-        let step_time = self.checked.has_step_time.then_some(STEP_TIME_VIEW);
         let rules = || self.run_rules().chain(&self.caveat_rules);
         let is_read_for =
             |fix: &Fix| fix.reads_traits() && rules().any(|r| fix.rules.contains(&r.code));
         let reads_traits = rules().any(|r| r.reads_traits) || self.fixes().iter().any(is_read_for);
-        let reads_traits = self.checked.has_traits && reads_traits;
-        let traits = reads_traits.then_some(RUN_TRAITS_VIEW);
-        let recording = self.checked.has_recording.then_some(RECORDING_VIEW);
+        let is_read = |view: &&str| match *view {
+            RUN_TRAITS_VIEW => reads_traits,
+            CAPABILITIES_VIEW => rules().any(Rule::has_needs),
+            _ => true,
+        };
+        let run_views = self.checked.run_views.iter().map(String::as_str).filter(is_read);
         let judged = rules().filter(|r| r.sql.is_none()).map(Rule::table);
-        judged
-            .chain(step_time)
-            .chain(traits)
-            .chain(recording)
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect()
+        judged.chain(run_views).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The queries of active rules; [`crate::evaluate`] takes their results as metric tables named after the

@@ -1,15 +1,16 @@
 //! What all texts and expressions of rules may read about the run: traits such as `run.vendor` and `run.is_training`, and
-//! how commands name the run, such as `run.input`.
+//! how commands name the run, such as `run.input`; and the kinds of data that its recording holds.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use minijinja::Value as Jinja;
 use minijinja::value::Object;
 use trace_model::command_line::shell_words;
-use trace_model::{MetricTable, RunInfo, Unit, Value};
+use trace_model::{Capabilities, MetricTable, RunInfo, Unit, Value};
 
 use crate::expr::{self, Context, RUN, RowNames};
+use crate::held_capabilities::HeldCapabilities;
+use crate::rule::Test;
 
 /// The view whose one row describes the run.
 pub(crate) const RUN_TRAITS_VIEW: &str = "run_traits";
@@ -33,7 +34,10 @@ pub(crate) fn command_names(is_comparison: bool) -> &'static [&'static str] {
 
 /// What is known of a run. A trait that is unknown has no value, like a column of a row without one.
 #[derive(Debug)]
-pub(crate) struct RunTraits(Jinja);
+pub(crate) struct RunTraits {
+    traits: Jinja,
+    capabilities: HeldCapabilities,
+}
 
 impl RunTraits {
     /// The row of [`RUN_TRAITS_VIEW`], and how commands name the run; without the row nothing else is known.
@@ -43,28 +47,35 @@ impl RunTraits {
         let mut traits =
             row.map(|(table, row)| expr::context(&table.columns, row)).unwrap_or_default();
         traits.extend(named([PATH, INPUT, WHOLE_INPUT], run));
-        Self::of(traits)
+        Self::of(traits, HeldCapabilities::read(tables))
     }
 
     /// How commands name the runs of a comparison. What holds for one may not hold for the other.
     pub(crate) fn of_comparison(before: &RunInfo, after: &RunInfo) -> Self {
         let [before_path, before_input, _] = named([BEFORE_PATH, BEFORE_INPUT, ""], before);
         let after = named([PATH, INPUT, WHOLE_INPUT], after);
-        Self::of(after.into_iter().chain([before_path, before_input]).collect())
+        let names = after.into_iter().chain([before_path, before_input]).collect();
+        Self::of(names, HeldCapabilities::default())
     }
 
     /// The traits that a test of a rule states.
-    pub(crate) fn of_test(stated: &BTreeMap<String, Value>, is_comparison: bool) -> Self {
+    pub(crate) fn of_test(test: &Test, is_comparison: bool) -> Self {
         let run = |path: &str| RunInfo { path: path.to_owned(), ..RunInfo::default() };
         if is_comparison {
             return Self::of_comparison(&run("before/"), &run("after/"));
         }
-        let stated = stated.iter().map(|(name, value)| (name.clone(), expr::value(value)));
-        Self::of(stated.chain(named([PATH, INPUT, WHOLE_INPUT], &run("run/"))).collect())
+        let stated = test.run.iter().map(|(name, value)| (name.clone(), expr::value(value)));
+        let traits = stated.chain(named([PATH, INPUT, WHOLE_INPUT], &run("run/"))).collect();
+        Self::of(traits, HeldCapabilities::all_but(&test.lacks))
     }
 
-    fn of(traits: Context) -> Self {
-        Self(Jinja::from_object(Traits(traits)))
+    fn of(traits: Context, capabilities: HeldCapabilities) -> Self {
+        Self { traits: Jinja::from_object(Traits(traits)), capabilities }
+    }
+
+    /// The capabilities that a rank of the run holds, or without a rank any of its ranks; `None` if unknown.
+    pub(crate) fn held_by(&self, rank: Option<i64>) -> Option<Capabilities> {
+        self.capabilities.of(rank)
     }
 
     /// The names that expressions see for a row.
@@ -73,13 +84,13 @@ impl RunTraits {
         columns: &'r [(String, Unit)],
         row: &'r [Value],
     ) -> RowNames<'r> {
-        RowNames { columns, row, run: &self.0 }
+        RowNames { columns, row, run: &self.traits }
     }
 
     /// The names that texts see for a row.
     pub(crate) fn context(&self, columns: &[(String, Unit)], row: &[Value]) -> Context {
         let mut context = expr::context(columns, row);
-        context.insert(RUN.to_owned(), self.0.clone());
+        context.insert(RUN.to_owned(), self.traits.clone());
         context
     }
 }

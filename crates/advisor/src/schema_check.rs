@@ -116,6 +116,9 @@ impl Walk<'_, '_> {
                 }
             }
             DeValue::Array(items) if allows(schema, "array") => {
+                if items.is_empty() && schema["minItems"].as_u64().is_some_and(|n| n > 0) {
+                    self.add(value.span(), format!("{what} is empty"), None);
+                }
                 for item in items {
                     self.value(item, &schema["items"], What::Entry(&what));
                 }
@@ -183,9 +186,10 @@ fn allows(schema: &'static Json, name: &str) -> bool {
     match &schema["type"] {
         Json::String(one) => one == name,
         Json::Array(several) => several.iter().any(|t| t == name),
-        _ => schema["anyOf"]
-            .as_array()
-            .is_some_and(|any| any.iter().any(|s| allows(resolve(s), name))),
+        _ => ["anyOf", "oneOf"]
+            .iter()
+            .filter_map(|key| schema[key].as_array())
+            .any(|any| any.iter().any(|s| allows(resolve(s), name))),
     }
 }
 

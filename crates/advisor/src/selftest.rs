@@ -73,16 +73,16 @@ impl RuleSet {
 fn run(rule: &Rule, test: &Test) -> Result<(), String> {
     let env = expr::environment();
     let table = table(rule, test);
-    let traits = RunTraits::of_test(&test.run, rule.is_comparison());
+    let traits = RunTraits::of_test(test, rule.is_comparison());
     let verdict = evaluate_rule(rule, Some(&table), &StepTimes::default(), &traits, &env);
     let got = match &verdict {
         RuleVerdict::Passed => "pass".to_owned(),
-        RuleVerdict::Unknown(_) => "unknown".to_owned(),
+        RuleVerdict::Unknown { .. } => "unknown".to_owned(),
         RuleVerdict::Fired(finding) => finding.severity.to_string(),
     };
     if got != test.expect {
         let because = match &verdict {
-            RuleVerdict::Unknown(reason) => format!(" ({reason})"),
+            RuleVerdict::Unknown { reason, .. } => format!(" ({reason})"),
             RuleVerdict::Fired(finding) => format!(" ({})", finding.message),
             RuleVerdict::Passed => String::new(),
         };
@@ -97,7 +97,7 @@ fn run(rule: &Rule, test: &Test) -> Result<(), String> {
 /// The finding of the rule in the row of one of its tests.
 pub(crate) fn finding(rule: &Rule, test: &Test) -> Option<Finding> {
     let (env, table) = (expr::environment(), table(rule, test));
-    let traits = RunTraits::of_test(&test.run, rule.is_comparison());
+    let traits = RunTraits::of_test(test, rule.is_comparison());
     match evaluate_rule(rule, Some(&table), &StepTimes::default(), &traits, &env) {
         RuleVerdict::Fired(finding) => Some(*finding),
         _ => None,
@@ -109,7 +109,7 @@ fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), Stri
     let env = expr::environment();
     let table = table(rule, test);
     let context =
-        RunTraits::of_test(&test.run, rule.is_comparison()).context(&table.columns, &table.rows[0]);
+        RunTraits::of_test(test, rule.is_comparison()).context(&table.columns, &table.rows[0]);
     for text in [&rule.title, &rule.message] {
         text.render(&env, &context).map_err(|e| format!("`{}`: {e}", text.source()))?;
     }

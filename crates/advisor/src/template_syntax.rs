@@ -10,12 +10,29 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, Stmt};
 use minijinja::machinery::{Span, parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Error, ErrorKind};
+use trace_model::Capability;
+
+use crate::problem::did_you_mean;
 
 /// Filters allowed in texts and expressions.
-pub(crate) const FILTERS: [&str; 12] = [
-    "pct", "ms", "us", "dur", "bytes", "num", "count", "short", "round", "ordinal", "plural",
+pub(crate) const FILTERS: [&str; 13] = [
+    "pct",
+    "ms",
+    "us",
+    "dur",
+    "bytes",
+    "num",
+    "count",
+    "short",
+    "round",
+    "ordinal",
+    "plural",
     "default",
+    RULES_NEEDING,
 ];
+
+/// The filter that lists the rules that need a capability: `{{ 'operator_shapes'|rules_needing }}`.
+pub(crate) const RULES_NEEDING: &str = "rules_needing";
 
 /// Tests allowed in texts and expressions, as in `x is none`.
 const TESTS: [&str; 2] = ["none", "number"];
@@ -161,6 +178,9 @@ impl Checker {
                         filter.name,
                     ));
                 }
+                if filter.name == RULES_NEEDING {
+                    check_capability(expr.span(), filter.expr.as_ref())?;
+                }
                 filter.expr.iter().try_for_each(|input| self.expression(input))?;
                 self.arguments(expr.span(), &filter.args)
             }
@@ -246,6 +266,26 @@ impl Checker {
     }
 }
 
+/// Checks the input of [`RULES_NEEDING`]: the name of a capability, so that a typo is found when the file is loaded.
+fn check_capability(span: Span, input: Option<&Expr<'_>>) -> Outcome {
+    let name = match input {
+        Some(Expr::Const(constant)) => constant.value.as_str(),
+        _ => None,
+    };
+    let Some(name) = name else {
+        return mistake(
+            span,
+            format!("`{RULES_NEEDING}` takes the name of a capability in quotes"),
+        );
+    };
+    if Capability::parse(name).is_some() {
+        return Ok(());
+    }
+    let help = did_you_mean(name, Capability::ALL.iter().map(|capability| capability.as_str()));
+    let help = help.map(|help| format!("; {help}")).unwrap_or_default();
+    mistake(span, format!("there is no capability `{name}`{help}"))
+}
+
 fn refuse(span: Span, what: &str) -> Outcome {
     mistake(span, format!("{what} is not allowed in rules"))
 }
@@ -311,6 +351,13 @@ mod tests {
             let place = mistake.bytes.and_then(|bytes| text.get(bytes)).unwrap_or_default();
             assert!(!place.is_empty() && place.contains(part), "{text}: {place}");
         }
+        assert!(check_template("{{ 'operator_shapes'|rules_needing }}").is_ok());
+        let typo = message("{{ 'operator_shape'|rules_needing }}");
+        assert_eq!(
+            typo,
+            "there is no capability `operator_shape`; did you mean `operator_shapes`?"
+        );
+        assert!(message("{{ name|rules_needing }}").contains("in quotes"));
         assert!(check_expression("[1, 2] == a").is_err());
         assert!(message("{% include 'x' %}").contains("unknown statement include"));
         assert!(message("{% macro m() %}x{% endmacro %}").contains("unknown statement macro"));

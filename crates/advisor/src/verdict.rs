@@ -1,10 +1,11 @@
 //! Evaluates one rule on one row: pass, violation, or unknown. Missing data is never a pass.
 
 use minijinja::Environment;
-use trace_model::{MetricTable, Value};
+use trace_model::{Capabilities, Capability, MetricTable, Value};
 
 use crate::expr::{Context, Formula, Names, NoValue};
-use crate::rule::Rule;
+use crate::held_capabilities::missing;
+use crate::rule::{Condition, Rule};
 use crate::severity::Severity;
 use crate::text::Text;
 use crate::threshold::Threshold;
@@ -16,8 +17,8 @@ pub(crate) enum RowVerdict<'s> {
     Pass,
     /// A threshold is met.
     Violation(Violation),
-    /// No verdict, for this reason.
-    Unknown(UnknownReason<'s>),
+    /// No verdict, for this reason, and the kinds of data that would give one.
+    Unknown { reason: UnknownReason<'s>, needs: Vec<Capability> },
 }
 
 /// The reason why a row has no verdict. It is rendered only where it is shown.
@@ -27,6 +28,8 @@ pub(crate) enum UnknownReason<'s> {
     Stated(&'s Text),
     /// The rule says why, and its condition could not be evaluated.
     StatedWithout(&'s Text, NoValue),
+    /// This kind of data was not recorded.
+    NotRecorded(Capability),
     /// A value is missing.
     Missing(NoValue),
 }
@@ -40,6 +43,7 @@ impl UnknownReason<'_> {
             Self::StatedWithout(text, missing) => {
                 format!("{} ({})", stated(text), missing.reason())
             }
+            Self::NotRecorded(capability) => capability.reason(),
             Self::Missing(missing) => missing.reason(),
         }
     }
@@ -63,9 +67,9 @@ pub(crate) struct Violation {
 /// A rule with its expressions compiled.
 pub(crate) struct RuleEvaluator<'e, 's> {
     rule: &'s Rule,
-    requires: Vec<(Formula<'e, 's>, &'s Text)>,
+    requires: Vec<(Option<Formula<'e, 's>>, &'s Condition)>,
     only_if: Option<Formula<'e, 's>>,
-    doubts: Vec<(Formula<'e, 's>, &'s Text)>,
+    doubts: Vec<(Option<Formula<'e, 's>>, &'s Condition)>,
     gain: Option<Formula<'e, 's>>,
 }
 
@@ -73,9 +77,11 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
     /// Expressions were checked when the rules were loaded; one that fails all the same is left out.
     pub(crate) fn new(rule: &'s Rule, env: &'e Environment<'s>) -> Self {
         let compile = |text: &'s str| Formula::new(env, text).ok();
-        let all = |list: &'s [crate::rule::Condition]| {
-            list.iter().filter_map(|c| Some((compile(&c.expr)?, &c.reason))).collect::<Vec<_>>()
+        let condition = |condition: &'s Condition| match condition.expr.as_deref() {
+            Some(expr) => Some((Some(compile(expr)?), condition)),
+            None => Some((None, condition)),
         };
+        let all = |list: &'s [Condition]| list.iter().filter_map(condition).collect::<Vec<_>>();
         Self {
             rule,
             requires: all(&rule.requires),
@@ -85,34 +91,37 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
         }
     }
 
-    /// The verdict on a row of `table`.
+    /// The verdict on a row of `table`. `held`: the capabilities that the recording holds for the row, if known.
     pub(crate) fn verdict(
         &self,
         table: &MetricTable,
         row: &[Value],
         names: &dyn Names,
+        held: Option<Capabilities>,
     ) -> RowVerdict<'s> {
-        for (formula, reason) in &self.requires {
-            match formula.truth(names) {
+        for (formula, condition) in &self.requires {
+            let holds = match formula {
+                Some(formula) => formula.truth(names),
+                None => Ok(missing(&condition.needs, held).is_empty()),
+            };
+            match holds {
                 Ok(true) => {}
-                Ok(false) => return RowVerdict::Unknown(UnknownReason::Stated(reason)),
-                Err(missing) => {
-                    return RowVerdict::Unknown(UnknownReason::StatedWithout(reason, missing));
-                }
+                Ok(false) => return unknown(condition, held, None),
+                Err(no_value) => return unknown(condition, held, Some(no_value)),
             }
         }
         if let Some(formula) = &self.only_if {
             match formula.truth(names) {
                 Ok(true) => {}
                 Ok(false) => return RowVerdict::Pass,
-                Err(missing) => return RowVerdict::Unknown(UnknownReason::Missing(missing)),
+                Err(no_value) => return without_value(no_value),
             }
         }
         let mut worst: Option<Violation> = None;
-        let mut missing = None;
+        let mut no_value = None;
         for (check, c) in self.rule.checks.iter().enumerate() {
             let Some(value) = table.index(&c.column).and_then(|i| row.get(i)?.as_f64()) else {
-                missing.get_or_insert_with(|| NoValue::Null(c.column.clone()));
+                no_value.get_or_insert_with(|| NoValue::Null(c.column.clone()));
                 continue;
             };
             let met = c.thresholds.iter().find_map(|(severity, threshold)| {
@@ -131,13 +140,14 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
             }
         }
         let Some(violation) = worst else {
-            let unknown = |missing| RowVerdict::Unknown(UnknownReason::Missing(missing));
-            return missing.map_or(RowVerdict::Pass, unknown);
+            return no_value.map_or(RowVerdict::Pass, without_value);
         };
         // A doubt that cannot be computed is not established: the measured value stands.
-        let doubt = self.doubts.iter().find(|(formula, _)| formula.truth(names) == Ok(true));
-        match doubt {
-            Some((_, reason)) => RowVerdict::Unknown(UnknownReason::Stated(reason)),
+        let is_established = |formula: &Option<Formula<'_, '_>>| {
+            formula.as_ref().is_some_and(|formula| formula.truth(names) == Ok(true))
+        };
+        match self.doubts.iter().find(|(formula, _)| is_established(formula)) {
+            Some((_, condition)) => unknown(condition, held, None),
             None => RowVerdict::Violation(violation),
         }
     }
@@ -146,4 +156,29 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
     pub(crate) fn ceiling(&self, names: &dyn Names) -> Option<f64> {
         self.gain.as_ref()?.number(names).ok().map(|share| share.clamp(0.0, 1.0))
     }
+}
+
+/// The verdict where a condition decides, or has no value.
+fn unknown(
+    condition: &Condition,
+    held: Option<Capabilities>,
+    no_value: Option<NoValue>,
+) -> RowVerdict<'_> {
+    let needs = missing(&condition.needs, held);
+    let need = needs.first().or(condition.needs.first());
+    let reason = match (&condition.reason, no_value, need) {
+        (Some(reason), None, _) => UnknownReason::Stated(reason),
+        (Some(reason), Some(no_value), _) => UnknownReason::StatedWithout(reason, no_value),
+        (None, _, Some(need)) => UnknownReason::NotRecorded(*need),
+        // A condition without a reason has needs.
+        (None, no_value, None) => {
+            let failed = || NoValue::Failed("a requirement is not met".to_owned());
+            UnknownReason::Missing(no_value.unwrap_or_else(failed))
+        }
+    };
+    RowVerdict::Unknown { reason, needs }
+}
+
+fn without_value<'s>(no_value: NoValue) -> RowVerdict<'s> {
+    RowVerdict::Unknown { reason: UnknownReason::Missing(no_value), needs: Vec::new() }
 }

@@ -3,6 +3,7 @@
 mod baseline;
 mod firing_rates;
 mod fuzz;
+mod needs;
 mod policy;
 mod problems;
 mod recording;
@@ -135,6 +136,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          has_device has_shapes has_stacks has_modules has_memory missing missing_count \
          has_collective_metadata has_device_properties",
     ),
+    ("run_capabilities", Scope::Run, "rank capability rank_count"),
     (
         "run_traits",
         Scope::Run,
@@ -514,15 +516,11 @@ const VIEWS: &[(&str, Scope, &str)] = &[
 ];
 
 fn columns(words: &str) -> Vec<(String, Unit)> {
-    let unit = |name: &str| {
-        let suffixed = [Unit::Ns, Unit::Bytes, Unit::Ratio, Unit::Count, Unit::GbPerS];
-        suffixed.into_iter().find(|u| name.ends_with(u.suffix().unwrap())).unwrap_or(Unit::None)
-    };
     words
         .split_whitespace()
         .map(|word| match word.strip_prefix('*') {
             Some(name) => (name.to_owned(), Unit::Number),
-            None => (word.to_owned(), unit(word)),
+            None => (word.to_owned(), Unit::of_undeclared(word)),
         })
         .collect()
 }
@@ -540,6 +538,7 @@ fn metrics() -> Vec<MetricSpec> {
                 scope: *scope,
                 doc: format!("The {column} of a {scope}."),
                 columns: columns.clone(),
+                requires: Vec::new(),
             });
         }
     }

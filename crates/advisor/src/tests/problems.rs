@@ -180,3 +180,29 @@ fn mistake_in_a_template_has_its_place() {
     assert!(problems[0].message.contains("`set` is not allowed in rules"), "{problems:?}");
     assert_eq!((problems[0].line, problems[0].column), (9, 4));
 }
+
+#[test]
+fn mistakes_in_subjects_and_needs_have_places() {
+    let file = [
+        rule("a", &[("subject", r#""gpus""#), ("requires", r#"[{ needs = "operator_shape" }]"#)]),
+        rule(
+            "b",
+            &[
+                ("code", r#""XX002""#),
+                ("subject", r#"["gpu", "snapshot", 3]"#),
+                ("requires", r#"[{ needs = ["steps", "stacks"] }, { needs = [] }]"#),
+                ("doubts", r#"[{ needs = "steps", reason = "few" }]"#),
+            ],
+        ),
+        rule(
+            "c",
+            &[
+                ("code", r#""XX003""#),
+                ("requires", r#"[{ reason = "none" }, { expr = "busy_ratio > 0" }]"#),
+                ("how", r#"" ""#),
+                ("message", r#""{{ 'stack'|rules_needing }}""#),
+            ],
+        ),
+    ];
+    insta::assert_snapshot!(text(&problems(&[source("a.toml", &file.join("\n"))])));
+}

@@ -182,6 +182,7 @@ fn memory_snapshots_show_who_holds_memory() {
         json_bytes: 1000,
         events: 100,
         shift_ns: 0,
+        is_timeline: false,
     };
     let run = RunInfo { sources: vec![source], ..RunInfo::default() };
     let tables = [

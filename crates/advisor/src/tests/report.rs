@@ -25,6 +25,7 @@ pub(super) fn run() -> RunInfo {
             json_bytes: 1_000_000,
             events: 5_000,
             shift_ns: 0,
+            is_timeline: true,
         }],
     }
 }
