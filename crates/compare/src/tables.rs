@@ -113,6 +113,7 @@ pub fn metrics() -> Vec<MetricSpec> {
                 scope,
                 doc: format!("{doc}."),
                 columns: names_of(columns),
+                requires: Vec::new(),
             });
         }
     }

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use trace_advisor::trace_model::{Unit, Value};
 
 use crate::clean::short;
-use crate::rows::{Rows, column_doc};
+use crate::rows::{Rows, column_doc, column_unit};
 use crate::words::value_in_words;
 
 /// A pane: a topic of the run.
@@ -175,7 +175,7 @@ impl Table {
     ) -> Self {
         let named = columns.iter().map(|(name, label)| TableColumn {
             label: (*label).to_owned(),
-            unit: if PLACES.contains(name) { PLACE } else { unit_of(name) },
+            unit: if PLACES.contains(name) { PLACE } else { column_unit(view, name) },
             doc: column_doc(view, name),
         });
         let cells = rows.iter().map(|row| {
@@ -224,18 +224,9 @@ pub(crate) fn rounded(value: f64) -> f64 {
     if rounded.is_finite() { rounded } else { value }
 }
 
-/// The unit that the suffix of a column's name gives.
-pub(crate) fn unit_of(column: &str) -> &'static str {
-    let has_suffix = |suffix: &str| {
-        column.ends_with(suffix) || suffix.strip_prefix('_').is_some_and(|name| name == column)
-    };
-    let unit = Unit::ALL.into_iter().find(|unit| unit.suffix().is_some_and(has_suffix));
-    unit.unwrap_or(Unit::None).as_str()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{rounded, unit_of};
+    use super::rounded;
 
     #[test]
     fn rounded_keeps_seven_digits() {
@@ -244,12 +235,5 @@ mod tests {
         {
             assert!((rounded(value) - kept).abs() <= 1e-12 * f64::abs(kept), "{value}");
         }
-    }
-
-    #[test]
-    fn unit_of_reads_the_suffix() {
-        assert_eq!(unit_of("sum_ns"), "ns");
-        assert_eq!(unit_of("peak_bytes"), "bytes");
-        assert_eq!(unit_of("name"), "");
     }
 }

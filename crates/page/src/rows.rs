@@ -1,7 +1,7 @@
 //! The rows of a query as values, by the names of their columns.
 
 use trace_advisor::query::rows_to_values;
-use trace_advisor::trace_model::{RecordBatch, Value};
+use trace_advisor::trace_model::{RecordBatch, Unit, Value};
 use trace_advisor::{Error, Run, analyses};
 
 /// The rows of a query.
@@ -91,6 +91,12 @@ pub(crate) fn column_doc(view: &str, column: &str) -> String {
     let view = analyses::catalog().find(view);
     let column = view.and_then(|view| view.columns.iter().find(|c| c.name == column));
     column.map(|column| column.doc.clone()).unwrap_or_default()
+}
+
+/// The unit of a column of a view, or of a column that a query computes from the view.
+pub(crate) fn column_unit(view: &str, column: &str) -> &'static str {
+    let view = analyses::catalog().find(view);
+    view.map_or_else(|| Unit::of_undeclared(column), |view| view.unit_of(column)).as_str()
 }
 
 /// Text as a literal of SQL.

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trace_advisor._report import Report
 
-PROFILER_OPTION = re.compile(
-    r"\b(?:(?P<name>with_stack|with_modules|with_flops|record_shapes|profile_memory)=True|activities=\[)"
-)
 STEPS_NEEDED = re.compile(r"\bneeds? (\d+) steps")
 SNAPSHOT = "torch.cuda.memory."
 FIRST_STEP, LAST_STEP, WARMUP_STEPS = 10, 16, 2
@@ -73,16 +70,15 @@ def _needs(unknown, is_on_cpu):
     """The rules that each option would answer, and how many steps all of them need."""
     rules_by_option, step_count = {}, 0
     for rule in unknown:
-        reason = rule["reason"]
-        found = [match["name"] for match in PROFILER_OPTION.finditer(reason)]
-        options = [f"{name}=True" for name in found if name]
-        if None in found and not is_on_cpu:
+        record_with = rule.get("record_with", [])
+        options = [option for option in record_with if option.endswith("=True")]
+        if any(option.startswith("activities=") for option in record_with) and not is_on_cpu:
             options.append("activities")
-        needed = STEPS_NEEDED.search(reason)
+        needed = STEPS_NEEDED.search(rule["reason"])
         if needed:
             step_count = max(step_count, int(needed[1]))
             options.append(f"{needed[1]} steps")
-        if SNAPSHOT in reason and not is_on_cpu:
+        if any(option.startswith(SNAPSHOT) for option in record_with) and not is_on_cpu:
             options.append("memory snapshot")
         for option in options:
             rules_by_option.setdefault(option, []).append(rule["code"])

@@ -512,7 +512,11 @@ mod tests {
             ),
             (
                 &format!("{ok}--! rank = {{ doc = \"t\", metric = \"rank\" }}"),
-                "must say in `when_empty`",
+                "must state in `requires` or `when_empty`",
+            ),
+            (
+                &format!("--! requires = [\"operator_shape\"]\n{ok}--! a = \"t\""),
+                "src/x/a.sql:1: there is no capability `operator_shape`; did you mean `operator_shapes`?",
             ),
         ] {
             let message = error(&[("src/x/a.sql", text)]);

@@ -83,6 +83,9 @@ pub(crate) struct Header {
     pub(crate) needs: Vec<String>,
     #[serde(default)]
     pub(crate) order: Vec<String>,
+    /// Names of capabilities.
+    #[serde(default)]
+    pub(crate) requires: Vec<String>,
     pub(crate) when_empty: Option<String>,
     #[serde(default)]
     pub(crate) scope: ViewScope,

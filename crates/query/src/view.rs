@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use datafusion::error::DataFusionError;
 use serde::{Deserialize, Serialize};
-use trace_model::{MetricSpec, Scope, Unit, tables};
+use trace_model::suggest::nearest;
+use trace_model::{Capability, MetricSpec, Scope, Unit, tables};
 
 use crate::error::{Error, Result, ViewFailure, similar};
 
@@ -43,7 +44,10 @@ pub struct ViewDef {
     pub order: Vec<String>,
     /// The measures by which tables for people are sorted, largest first; without any, they keep `order`.
     pub sort: Vec<String>,
-    /// Why the view may have no rows, in one sentence.
+    /// Kinds of data whose absence leaves the view without rows, or may do so.
+    pub requires: Vec<Capability>,
+    /// Why the view may have no rows, in one sentence: what the header states, else that the first of `requires` was not
+    /// recorded.
     pub when_empty: String,
     /// Whether a row depends on one rank or on several.
     pub scope: ViewScope,
@@ -113,6 +117,7 @@ impl ViewDef {
             sort,
             needs,
             order,
+            requires,
             when_empty,
             scope,
             params,
@@ -140,7 +145,7 @@ impl ViewDef {
                 );
             };
             if let Some(suffix) = unit.suffix()
-                && !has_suffix(&name, suffix)
+                && !unit.is_stated_by(&name)
             {
                 return wrong(
                     &name,
@@ -148,7 +153,7 @@ impl ViewDef {
                 );
             }
             for other in [Unit::Ns, Unit::Ratio, Unit::Count, Unit::GbPerS] {
-                if other != unit && other.suffix().is_some_and(|suffix| has_suffix(&name, suffix)) {
+                if other != unit && other.is_stated_by(&name) {
                     return wrong(&name, format!("`{name}` must have unit `{other}`"));
                 }
             }
@@ -173,13 +178,25 @@ impl ViewDef {
                 }
             }
         }
+        let mut capabilities = Vec::with_capacity(requires.len());
+        for need in &requires {
+            let Some(capability) = Capability::parse(need) else {
+                let help = nearest(need, Capability::ALL.iter().map(|known| known.as_str()));
+                let help = help.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                return wrong(need, format!("there is no capability `{need}`{help}"));
+            };
+            capabilities.push(capability);
+        }
         let has_metric = parsed_columns.iter().any(|c| c.metric.is_some());
-        if has_metric && when_empty.is_none() {
+        if has_metric && when_empty.is_none() && capabilities.is_empty() {
             return wrong(
                 "row",
-                "a view with metrics must say in `when_empty` why it may have no rows".to_owned(),
+                "a view with metrics must state in `requires` or `when_empty` why it may have no rows"
+                    .to_owned(),
             );
         }
+        let not_recorded = || capabilities.first().map(|first| first.reason());
+        let when_empty = when_empty.or_else(not_recorded).unwrap_or_default();
         let mut parsed_params = Vec::with_capacity(params.0.len());
         for (name, param) in params.0 {
             let Some(default) = ParamValue::from_toml(&param.default) else {
@@ -199,7 +216,8 @@ impl ViewDef {
             needs,
             order,
             sort,
-            when_empty: when_empty.unwrap_or_default(),
+            requires: capabilities,
+            when_empty,
             scope,
             params: parsed_params,
             columns: parsed_columns,
@@ -264,8 +282,15 @@ impl ViewDef {
                 scope: column.metric?,
                 doc: column.doc.clone(),
                 columns: self.units(),
+                requires: self.requires.clone(),
             })
         })
+    }
+
+    /// The unit that the header declares for a column; of a column that it does not declare, the unit that the name states.
+    pub fn unit_of(&self, column: &str) -> Unit {
+        let declared = self.columns.iter().find(|declared| declared.name == column);
+        declared.map_or_else(|| Unit::of_undeclared(column), |declared| declared.unit)
     }
 
     /// Names and units of all columns, in order.
@@ -282,11 +307,6 @@ impl ViewDef {
             similar: similar(need, names),
         }
     }
-}
-
-/// A name may be the suffix alone: `ratio`.
-fn has_suffix(name: &str, suffix: &str) -> bool {
-    name.ends_with(suffix) || suffix.strip_prefix('_') == Some(name)
 }
 
 /// `src/gpu/idle_causes.sql` is `gpu_idle_causes`, `src/base/events.sql` is `events`.

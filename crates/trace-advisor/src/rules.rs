@@ -130,7 +130,8 @@ pub(crate) fn metric_table(
 ) -> Result<MetricTable, String> {
     let keys = query.scope.keys().iter().copied();
     let needed: Vec<&str> = std::iter::once(query.column.as_str()).chain(keys).collect();
-    let unit = |name: &str| if name == query.column { query.unit } else { unit_of(name) };
+    let unit =
+        |name: &str| if name == query.column { query.unit } else { Unit::of_undeclared(name) };
     table(&query.name, &needed, unit, batches)
 }
 
@@ -139,7 +140,7 @@ pub(crate) fn evidence_table(
     query: &EvidenceQuery,
     batches: &[RecordBatch],
 ) -> Result<MetricTable, String> {
-    table(&query.name, &["rank", "ts_ns", "dur_ns"], unit_of, batches)
+    table(&query.name, &["rank", "ts_ns", "dur_ns"], Unit::of_undeclared, batches)
 }
 
 fn table(
@@ -162,14 +163,6 @@ fn table(
     let rows = rows_to_values(name, batches).map_err(|e| e.to_string())?;
     let when_empty = "its query returned no rows".to_owned();
     Ok(MetricTable { view: name.to_owned(), columns, rows, when_empty })
-}
-
-/// The unit in the suffix of a column's name.
-fn unit_of(name: &str) -> Unit {
-    Unit::ALL
-        .into_iter()
-        .find(|u| u.suffix().is_some_and(|suffix| name.ends_with(suffix)))
-        .unwrap_or(Unit::None)
 }
 
 #[cfg(test)]

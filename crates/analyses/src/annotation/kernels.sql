@@ -4,6 +4,7 @@
 --! sort = ["sum_ns"]
 --! needs = ["kernel_annotations"]
 --! order = ["rank", "name"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["comm_overlap", "comm_overview_by_step", "comm_collectives", "ranks", "device_steps", "cpu_ops", "annotations"]
 --! order = ["rank"]
+--! requires = ["device_activity", "steps"]
 --! when_empty = "the trace holds neither device activity nor a complete step"
 --! [columns]
 --! rank = "rank"

@@ -5,6 +5,7 @@
 --! scope = "run"
 --! needs = ["comm_matches", "comm_exposed"]
 --! order = ["rank", "group_name", "group_ranks"]
+--! requires = ["collective_sizes", "several_ranks"]
 --! when_empty = "no collective of known size was matched between ranks: sizes are in the trace with record_shapes=True, or torch 2.4 and later"
 --! [columns]
 --! rank = "lowest rank of the group"

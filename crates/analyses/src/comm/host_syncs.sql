@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_work", "device_windows", "device_idle_gaps", "runtime_calls"]
 --! order = ["rank"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no communicating kernel"
 --! [columns]
 --! rank = "rank"

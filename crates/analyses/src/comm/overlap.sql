@@ -3,6 +3,7 @@
 --! window = "activity_span"
 --! needs = ["activity_segments", "device_activities"]
 --! order = ["rank"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

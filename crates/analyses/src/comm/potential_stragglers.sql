@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["device_activities", "step_selection", "ranks"]
 --! order = ["place"]
+--! requires = ["several_ranks"]
 --! when_empty = "fewer than two ranks run the same collective for long in a step, or their clocks cannot be compared (ranks.clock)"
 --! [params]
 --! num_candidates = { default = 2, doc = "straggler candidates in each step, and overall" }

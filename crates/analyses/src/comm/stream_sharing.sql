@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["device_work", "device_windows", "comm_exposed"]
 --! order = ["rank"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no communicating kernel"
 --! [columns]
 --! rank = "rank"

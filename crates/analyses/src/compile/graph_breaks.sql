@@ -4,6 +4,7 @@
 --! sort = ["break_count"]
 --! needs = ["graph_breaks"]
 --! order = ["rank", "file", "line", "reason"]
+--! requires = ["compile_log"]
 --! when_empty = "the run has no log of torch.compile (record with TORCH_TRACE=folder), or the log has no graph breaks"
 --! [columns]
 --! rank = "rank"

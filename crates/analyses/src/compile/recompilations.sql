@@ -4,6 +4,7 @@
 --! sort = ["dur_ns"]
 --! needs = ["compile_time"]
 --! order = ["rank", "ts_ns", "compile_id", "number"]
+--! requires = ["compile_log"]
 --! when_empty = "the run has no log of torch.compile (record with TORCH_TRACE=folder), or the log has no recompilations"
 --! [columns]
 --! rank = "rank"

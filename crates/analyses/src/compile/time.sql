@@ -4,6 +4,7 @@
 --! sort = ["dur_ns"]
 --! needs = ["compiled_frames", "steps"]
 --! order = ["rank", "ts_ns", "compile_id", "phase", "number"]
+--! requires = ["compile_log"]
 --! when_empty = "the run has no log of torch.compile: record with TORCH_TRACE=folder in the environment, and put the log into the folder of the trace"
 --! [columns]
 --! rank = "rank"

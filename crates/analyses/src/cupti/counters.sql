@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["profiler_ranges", "range_counters"]
 --! order = ["rank", "position", "counter"]
+--! requires = ["hardware_counters"]
 --! when_empty = "no kernel was measured by the range profiler (CUPTI): record with experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["flop_count"]
 --! needs = ["profiler_ranges", "range_counters"]
 --! order = ["rank", "name"]
+--! requires = ["hardware_counters"]
 --! when_empty = "no kernel has a counter smsp__sass_thread_inst_executed_op_*_pred_on.sum: record with experimental_config=_ExperimentalConfig(profiler_metrics=[...], profiler_measure_per_kernel=True)"
 --! [columns]
 --! rank = "rank"

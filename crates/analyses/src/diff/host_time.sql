@@ -3,6 +3,7 @@
 --! window = "all_steps"
 --! needs = ["steps", "cpu_ops", "runtime_calls", "annotations", "python_frames"]
 --! order = ["rank", "step", "level", "name"]
+--! requires = ["host_operators"]
 --! when_empty = "the trace holds no host event: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
 --! rank = "rank"

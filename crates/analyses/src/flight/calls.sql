@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["flight_records"]
 --! order = ["rank", "record_id"]
+--! requires = ["flight_records"]
 --! when_empty = "the run has no dump of PyTorch's Flight Recorder with a record"
 --! [columns]
 --! rank = "rank"

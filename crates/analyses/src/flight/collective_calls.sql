@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["flight_calls"]
 --! order = ["rank", "group_name", "group_ranks", "seq"]
+--! requires = ["flight_records"]
 --! when_empty = "the run has no dump of PyTorch's Flight Recorder with a collective"
 --! [columns]
 --! rank = "rank"

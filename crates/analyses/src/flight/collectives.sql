@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["flight_collective_calls", "flight_members"]
 --! order = ["group_name", "group_ranks", "seq"]
+--! requires = ["flight_records"]
 --! when_empty = "the run has no dump of PyTorch's Flight Recorder with a collective"
 --! [columns]
 --! group_name = "process group, as PyTorch names it: 0 is the default group"

@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["flight_dumps", "flight_records", "flight_process_groups"]
 --! order = ["group_name", "group_ranks", "rank"]
+--! requires = ["flight_records"]
 --! when_empty = "the run has no dump of PyTorch's Flight Recorder with a collective"
 --! [columns]
 --! group_name = "process group, as PyTorch names it: 0 is the default group"

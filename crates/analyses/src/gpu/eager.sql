@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["gpu_idle_causes", "idle_gap_causes", "kernel_families", "run_warmup", "serving_marks", "cpu_ops"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

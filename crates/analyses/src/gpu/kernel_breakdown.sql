@@ -5,6 +5,7 @@
 --! scope = "run"
 --! needs = ["activity_segments"]
 --! order = ["kernel_type"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! kernel_type = "computation, communication, memory, or those that overlap: 'computation overlapping memory'"

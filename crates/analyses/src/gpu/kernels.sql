@@ -4,6 +4,7 @@
 --! sort = ["sum_ns"]
 --! needs = ["device_activities"]
 --! order = ["rank", "name"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -5,6 +5,7 @@
 --! scope = "run"
 --! needs = ["device_activities"]
 --! order = ["kind", "name"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! kind = "computation, communication or memory"

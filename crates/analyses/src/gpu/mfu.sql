@@ -3,7 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["roofline_calls", "device_steps", "device_work", "matmul_calls"]
 --! order = ["rank", "step"]
---! when_empty = "the trace holds no device activity"
+--! requires = ["device_activity"]
 --! [columns]
 --! rank = "rank"
 --! step = "step number; the whole recording where there are no steps"

@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "ts_ns"]
+--! requires = ["device_activity", "launch_sizes"]
 --! when_empty = "no kernel of the trace says how many blocks it has"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["gpu_utilization", "gpu_tensor_cores", "device_properties", "device_work"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no kernels (record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "activity_span"
 --! needs = ["activity_segments"]
 --! order = ["rank"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device timeline: nothing ran on a device, or the range profiler (CUPTI) measured kernels and serialized them"
 --! [columns]
 --! rank = "rank"

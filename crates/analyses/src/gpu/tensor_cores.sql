@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_work", "device_windows", "device_properties", "matmul_calls", "roofline_calls", "roofline_devices"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no kernels that compute"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["work_origins", "graph_matches", "device_work"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

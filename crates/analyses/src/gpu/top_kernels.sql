@@ -3,6 +3,7 @@
 --! window = "before_last_step"
 --! needs = ["device_activities"]
 --! order = ["rank", "kind", "place"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! num_kernels = { default = 10, doc = "if a kind has more names than this, the others are put together" }

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["memcpys", "device_work", "device_windows", "device_idle_gaps", "graph_launches"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! small_copy_kib = { default = 64, doc = "a copy of at most this is small" }

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_load", "device_windows", "device_work", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "step"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "ts_ns"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! utilization_bucket_us = { default = 0.0, doc = "length of the stretches, of which there are at most a million; 0: the power of ten that makes 200 to 2,000 of them" }

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_idle_gaps", "device_windows", "idle_gap_causes"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity, or no device that is ever idle between two activities"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["idle_ns"]
 --! needs = ["idle_gap_causes"]
 --! order = ["rank", "source"]
+--! requires = ["device_activity", "python_stacks"]
 --! when_empty = "no idle time of a device can be put to a line: record call stacks (with_stack=True)"
 --! [columns]
 --! rank = "rank"

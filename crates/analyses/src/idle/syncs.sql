@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["idle_gap_causes", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work", "gpu_idle_causes"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

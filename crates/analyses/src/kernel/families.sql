@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_work", "device_windows", "cpu_ops", "gpu_utilization"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

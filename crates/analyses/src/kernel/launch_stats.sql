@@ -3,6 +3,7 @@
 --! window = "before_last_step"
 --! needs = ["device_activities"]
 --! order = ["rank", "correlation", "ts_ns"]
+--! requires = ["device_activity", "launch_links"]
 --! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [params]
 --! runtime_cutoff_us = { default = 50, doc = "a launching call longer than this is an outlier" }

@@ -4,6 +4,7 @@
 --! sort = ["sum_ns"]
 --! needs = ["kernel_runs", "matmul_calls", "device_properties", "ranks"]
 --! order = ["rank", "name", "op_name", "grid", "block", "registers", "shared_memory_bytes"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! include_last_step = { default = false, doc = "count the work of the last profiler step, though part of it may be missing" }

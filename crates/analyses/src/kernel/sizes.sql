@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_activities", "device_windows", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! short_kernel_us = { default = 100, doc = "a kernel shorter than this is short" }

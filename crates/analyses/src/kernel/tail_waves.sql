@@ -4,6 +4,7 @@
 --! sort = ["kernel_ns"]
 --! needs = ["kernel_runs", "device_windows", "device_properties"]
 --! order = ["rank", "device", "kernel_ns", "name", "grid"]
+--! requires = ["device_activity", "kernel_occupancy"]
 --! when_empty = "the trace does not say what kernels need of a multiprocessor (registers, threads, shared memory), as on AMD, or every kernel fits in one wave"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_work", "device_windows", "kernel_runs", "cpu_ops"]
 --! order = ["rank", "device"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

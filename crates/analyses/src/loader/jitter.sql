@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["loader_fetches", "step_phases"]
 --! order = ["rank"]
+--! requires = ["host_operators"]
 --! when_empty = "no fetch of a batch was recorded: use torch's DataLoader with the CPU recorded (ProfilerActivity.CPU), Composer's Profiler, or Determined's timings (0.16 to 0.29)"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "later_steps"
 --! needs = ["memory_driver_calls", "steps", "runtime_calls", "gpu_idle_causes"]
 --! order = ["rank"]
+--! requires = ["runtime_calls"]
 --! when_empty = "the trace holds no calls into the device runtime, or fewer than two steps"
 --! [columns]
 --! rank = "rank"

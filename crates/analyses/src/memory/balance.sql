@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["memory_peak", "memory_pressure"]
 --! order = ["rank", "device"]
+--! requires = ["memory_events", "memory_snapshot"]
 --! when_empty = "the run holds neither allocator events of a GPU with totals (record with profile_memory=True and torch 1.10 or newer) nor a memory snapshot"
 --! [columns]
 --! rank = "rank"

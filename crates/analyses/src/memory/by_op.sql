@@ -4,6 +4,7 @@
 --! sort = ["self_increase_bytes"]
 --! needs = ["memory_log", "cpu_ops"]
 --! order = ["rank", "memory", "place"]
+--! requires = ["memory_events"]
 --! when_empty = "the trace holds no allocator events inside operators: record with profile_memory=True and ProfilerActivity.CPU"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "all_steps"
 --! needs = ["memory_log", "steps"]
 --! order = ["rank", "memory", "ts_ns"]
+--! requires = ["memory_events"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"

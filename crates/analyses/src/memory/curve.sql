@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory", "ts_ns", "event_id"]
+--! requires = ["memory_events"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [params]
 --! memory_curve_points = { default = 0, doc = "about how many moments to keep for each memory, and more than 3; highest and lowest levels are kept. 0: all" }

@@ -4,6 +4,7 @@
 --! sort = ["host_ns"]
 --! needs = ["runtime_calls", "steps"]
 --! order = ["rank", "name"]
+--! requires = ["runtime_calls"]
 --! when_empty = "no call in the trace takes memory from the driver (or calls were not recorded: ProfilerActivity.CUDA)"
 --! [columns]
 --! rank = "rank"

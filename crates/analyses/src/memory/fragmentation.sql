@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["memory_log", "devices"]
 --! order = ["rank", "memory"]
+--! requires = ["memory_events"]
 --! when_empty = "the trace holds no allocator events of a GPU with totals (record with profile_memory=True and torch 1.10 or newer)"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "all_steps"
 --! needs = ["memory_by_step", "memory_retained", "devices"]
 --! order = ["rank", "memory"]
+--! requires = ["memory_events"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"

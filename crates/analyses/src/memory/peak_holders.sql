@@ -4,6 +4,7 @@
 --! sort = ["bytes"]
 --! needs = ["memory_summary", "memory_allocations"]
 --! order = ["rank", "memory", "place"]
+--! requires = ["memory_events"]
 --! when_empty = "the trace holds no allocator events with totals (record with profile_memory=True and torch 1.10 or newer)"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["memory_usage", "memory_owners", "snapshot_oom", "snapshot_fragmentation"]
 --! order = ["rank", "device"]
+--! requires = ["memory_events", "memory_history"]
 --! when_empty = "the run holds neither a memory snapshot with a history (torch.cuda.memory._record_memory_history() before, torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after what is to be seen) nor allocator events with totals (profile_memory=True)"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["kernels", "cpu_ops", "python_frames", "device_windows", "memory_peak"]
 --! order = ["rank"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no kernels: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "all_steps"
 --! needs = ["memory_allocations", "steps"]
 --! order = ["rank", "memory", "place"]
+--! requires = ["memory_events"]
 --! when_empty = "the trace holds no allocator events with addresses (record with profile_memory=True and torch 1.10 or newer), or fewer than three steps, or nothing outlived its step so long"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["memory_log"]
 --! order = ["rank", "memory"]
+--! requires = ["memory_events"]
 --! when_empty = "the trace holds no allocator events: record with profile_memory=True"
 --! [columns]
 --! rank = "rank"

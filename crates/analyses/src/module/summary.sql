@@ -4,6 +4,7 @@
 --! sort = ["device_total_ns", "host_total_ns"]
 --! needs = ["module_calls"]
 --! order = ["rank", "class"]
+--! requires = ["module_names"]
 --! when_empty = "the trace holds no calls of modules: record Python frames (with_stack=True), from which they are known"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["module_calls"]
 --! order = ["rank", "path"]
+--! requires = ["module_names"]
 --! when_empty = "the trace holds no calls of modules: record Python frames (with_stack=True), from which they are known"
 --! [columns]
 --! rank = "rank"

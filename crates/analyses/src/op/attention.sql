@@ -3,7 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["device_windows", "device_work", "cpu_ops", "roofline_attention", "op_roofline"]
 --! order = ["rank", "device"]
---! when_empty = "the trace holds no device activity"
+--! requires = ["device_activity"]
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"

@@ -4,6 +4,7 @@
 --! sort = ["loss_ns"]
 --! needs = ["op_roofline"]
 --! order = ["rank", "device", "loss_ns", "name", "input_dims"]
+--! requires = ["device_activity", "operator_shapes"]
 --! when_empty = "no matmul or convolution on a GPU has recorded shapes: record them with record_shapes=True (compiled kernels have none, nor replayed graphs without a trace of their capture)"
 --! [columns]
 --! rank = "rank"

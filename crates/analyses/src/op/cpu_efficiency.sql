@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["roofline_cpu_calls", "roofline_cpu_chain_calls", "op_cpu_work", "device_steps"]
 --! order = ["rank"]
+--! requires = ["host_operators"]
 --! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["cpu_ops", "annotations", "runtime_calls", "memory_events", "collectives", "device_steps", "device_work"]
 --! order = ["rank"]
+--! requires = ["host_operators"]
 --! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["device_self_ns", "host_self_ns"]
 --! needs = ["cpu_ops", "ranks", "device_activities"]
 --! order = ["rank", "name"]
+--! requires = ["host_operators"]
 --! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [params]
 --! include_last_step = { default = false, doc = "count the work of the last profiler step, though part of it may be missing" }

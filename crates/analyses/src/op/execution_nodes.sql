@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["cpu_ops", "annotations", "execution_nodes"]
 --! order = ["rank", "ts_ns", "event_id"]
+--! requires = ["execution_trace"]
 --! when_empty = "no execution trace (torch.profiler.ExecutionTraceObserver) was recorded together with the profiler's trace"
 --! [columns]
 --! rank = "rank"

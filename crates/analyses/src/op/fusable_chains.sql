@@ -4,6 +4,7 @@
 --! sort = ["gain_ns"]
 --! needs = ["roofline_chains", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name"]
+--! requires = ["operator_shapes"]
 --! when_empty = "no two operators whose shapes were recorded (record_shapes=True) follow each other on the same data"
 --! [columns]
 --! rank = "rank"

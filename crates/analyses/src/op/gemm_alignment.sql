@@ -4,6 +4,7 @@
 --! sort = ["kernel_ns"]
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "shapes"]
+--! requires = ["device_activity", "operator_shapes"]
 --! when_empty = "no matmul on a GPU has recorded shapes (record_shapes=True)"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["device_ns"]
 --! needs = ["device_activities", "cpu_ops"]
 --! order = ["rank", "name", "kernel_sequence"]
+--! requires = ["device_activity", "launch_links"]
 --! when_empty = "no kernel has both its launching call and its operator in the trace"
 --! [columns]
 --! rank = "rank"

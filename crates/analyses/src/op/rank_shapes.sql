@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["op_by_shape"]
 --! order = ["rank"]
+--! requires = ["operator_shapes"]
 --! when_empty = "the trace holds no operators with input shapes (record_shapes=True)"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["kernel_ns"]
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "input_dims", "input_types"]
+--! requires = ["device_activity", "operator_shapes"]
 --! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (compiled kernels have none, nor replayed graphs without a trace of their capture)"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["eligible_self_ns"]
 --! needs = ["cpu_ops", "ranks", "device_activities", "matmul_calls", "device_properties"]
 --! order = ["rank", "name"]
+--! requires = ["device_activity", "launch_links"]
 --! when_empty = "no device activity is linked to an operator (record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [params]
 --! include_last_step = { default = false, doc = "count the work of the last profiler step, though part of it may be missing" }

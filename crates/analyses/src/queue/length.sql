@@ -3,6 +3,7 @@
 --! window = "before_last_step"
 --! needs = ["queue_length_series"]
 --! order = ["rank", "device", "stream"]
+--! requires = ["device_activity", "launch_links"]
 --! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [params]
 --! max_queue_length = { default = 1024, doc = "activities that fit in the launch queue: launching blocks from here on" }

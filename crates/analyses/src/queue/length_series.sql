@@ -3,6 +3,7 @@
 --! window = "before_last_step"
 --! needs = ["device_activities"]
 --! order = ["rank", "device", "stream", "ts_ns"]
+--! requires = ["device_activity", "launch_links"]
 --! when_empty = "no device activity has its launching call in the trace: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
 --! rank = "rank"

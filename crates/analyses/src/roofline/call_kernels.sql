@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["roofline_calls", "device_work"]
 --! order = ["rank", "event_id"]
+--! requires = ["device_activity", "operator_shapes"]
 --! when_empty = "no call of an operator that launched kernels has recorded shapes: record them with record_shapes=True (compiled kernels have none, nor replayed graphs without a trace of their capture)"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["allocated_bytes"]
 --! needs = ["snapshot_by_stack"]
 --! order = ["rank", "snapshot", "device", "place"]
+--! requires = ["memory_snapshot"]
 --! when_empty = "the run holds no memory snapshot: call torch.cuda.memory._record_memory_history() where the job begins, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after what is to be seen, and put the file into the run"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "history"
 --! needs = ["snapshot_events", "snapshot_devices"]
 --! order = ["rank", "snapshot", "device", "position"]
+--! requires = ["memory_history"]
 --! when_empty = "no memory snapshot of the run holds a history: call torch.cuda.memory._record_memory_history() before what is to be seen, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after it"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "not_timed"
 --! needs = ["snapshot_segments_usage"]
 --! order = ["rank", "snapshot", "device"]
+--! requires = ["memory_snapshot"]
 --! when_empty = "the run holds no memory snapshot: call torch.cuda.memory._record_memory_history() where the job begins, and torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") after what is to be seen, and put the file into the run"
 --! [columns]
 --! rank = "rank"

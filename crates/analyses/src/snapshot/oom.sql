@@ -3,6 +3,7 @@
 --! window = "history"
 --! needs = ["snapshot_events", "snapshot_stacks"]
 --! order = ["rank", "snapshot", "device", "position"]
+--! requires = ["memory_history"]
 --! when_empty = "no memory snapshot of the run holds an out-of-memory error: either there was none, or no history was recorded (torch.cuda.memory._record_memory_history() before, torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") when it is caught)"
 --! [columns]
 --! rank = "rank"

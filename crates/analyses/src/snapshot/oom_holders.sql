@@ -4,6 +4,7 @@
 --! sort = ["allocated_bytes"]
 --! needs = ["snapshot_oom", "snapshot_allocations", "snapshot_stacks"]
 --! order = ["rank", "snapshot", "device", "place"]
+--! requires = ["memory_history"]
 --! when_empty = "no memory snapshot of the run holds an out-of-memory error: either there was none, or no history was recorded (torch.cuda.memory._record_memory_history() before, torch.cuda.memory._dump_snapshot(\"snapshot_rank0.pickle\") when it is caught)"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["sum_ns"]
 --! needs = ["work_origins"]
 --! order = ["rank", "name", "source"]
+--! requires = ["device_activity", "python_stacks"]
 --! when_empty = "the trace holds no device activity, or does not say which line of the program launched it: record call stacks (with_stack=True)"
 --! [columns]
 --! rank = "rank"

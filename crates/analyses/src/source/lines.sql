@@ -4,6 +4,7 @@
 --! sort = ["device_ns", "operator_self_ns"]
 --! needs = ["cpu_ops", "runtime_calls", "annotations", "kernels", "memcpys", "memsets"]
 --! order = ["rank", "source"]
+--! requires = ["python_stacks"]
 --! when_empty = "the trace does not say which line of the program does what: record call stacks (with_stack=True)"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["annotations", "idle_gap_causes", "device_windows", "step_time"]
 --! order = ["rank"]
+--! requires = ["steps"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"

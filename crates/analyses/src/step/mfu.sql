@@ -3,7 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["gpu_mfu"]
 --! order = ["rank"]
---! when_empty = "the trace holds no device activity"
+--! requires = ["device_activity"]
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }

@@ -3,6 +3,7 @@
 --! window = "complete_steps"
 --! needs = ["ranks", "kernels", "annotations", "python_frames", "device_windows", "device_idle_gaps", "device_steps", "host_phases"]
 --! order = ["rank"]
+--! requires = ["host_operators"]
 --! when_empty = "the trace holds no Optimizer.step: it marks no training step, or the host was not recorded (ProfilerActivity.CPU)"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["step_phases_by_step", "host_waits", "ranks", "loader_fetches", "trainer_phases", "system_hosts"]
 --! order = ["rank"]
+--! requires = ["steps"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"

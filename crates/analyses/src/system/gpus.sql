@@ -3,6 +3,7 @@
 --! window = "samples"
 --! needs = ["system_metrics"]
 --! order = ["rank", "agent", "device"]
+--! requires = ["machine_metrics"]
 --! when_empty = "no GPU was sampled: Determined's profiling does (on machines with NVML), and Composer's SystemProfiler of the memory (sys_prof_memory)"
 --! [columns]
 --! rank = "rank whose agent sampled it"

@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["system_metrics", "system_metrics_by_agent"]
 --! order = ["rank", "agent"]
+--! requires = ["machine_metrics"]
 --! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory), and Determined's profiling"
 --! [columns]
 --! rank = "rank that sampled it, or whose agent did"

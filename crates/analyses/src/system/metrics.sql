@@ -3,6 +3,7 @@
 --! window = "samples"
 --! needs = ["counters"]
 --! order = ["rank", "agent", "metric", "device", "ts_ns"]
+--! requires = ["machine_metrics"]
 --! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory, sys_prof_disk, sys_prof_net), and Determined's profiling"
 --! [columns]
 --! rank = "rank that sampled it, or whose agent did"

@@ -4,6 +4,7 @@
 --! scope = "run"
 --! needs = ["system_metrics_summary"]
 --! order = ["metric", "rank", "agent"]
+--! requires = ["machine_metrics"]
 --! when_empty = "no system metrics were recorded: Composer's SystemProfiler does (sys_prof_cpu, sys_prof_memory, sys_prof_disk, sys_prof_net), and Determined's profiling"
 --! [columns]
 --! rank = "rank whose agent sampled it"

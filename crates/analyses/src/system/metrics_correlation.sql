@@ -4,6 +4,7 @@
 --! sort = ["pearson"]
 --! needs = ["system_metrics_by_step"]
 --! order = ["rank", "metric", "agent", "device"]
+--! requires = ["machine_metrics", "steps"]
 --! when_empty = "no system metrics were recorded (Composer's SystemProfiler, Determined's profiling), or no step, or not at the same time"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["cpu_ops"]
 --! order = ["rank"]
+--! requires = ["host_operators"]
 --! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
 --! [columns]
 --! rank = "rank"

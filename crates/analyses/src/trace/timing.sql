@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["device_work", "kernel_variation"]
 --! order = ["rank"]
+--! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["total_ns"]
 --! needs = ["annotations", "trainer_steps"]
 --! order = ["rank", "class", "event"]
+--! requires = ["trainer_markers"]
 --! when_empty = "no callback or algorithm is marked: record with Composer's Profiler, or with Determined's profiling of 0.16 to 0.29 and a callback of the trial"
 --! [columns]
 --! rank = "rank"

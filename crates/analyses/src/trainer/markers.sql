@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["annotations", "unpaired_events"]
 --! order = ["rank", "name"]
+--! requires = ["trainer_markers"]
 --! when_empty = "the files have no begin and end events of a trainer: Composer's Profiler writes them"
 --! [columns]
 --! rank = "rank"

@@ -4,6 +4,7 @@
 --! sort = ["total_ns"]
 --! needs = ["annotations", "trainer_steps"]
 --! order = ["rank", "total_ns", "name"]
+--! requires = ["trainer_markers"]
 --! when_empty = "there are no marks of a trainer: record with Composer's Profiler (active batches), or with Determined's profiling of 0.16 to 0.29, which times what a batch is made of"
 --! [columns]
 --! rank = "rank"

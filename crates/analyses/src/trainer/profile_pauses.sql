@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["annotations", "unpaired_events"]
 --! order = ["rank", "ts_ns"]
+--! requires = ["trainer_markers"]
 --! when_empty = "no profile was written between two batches: Composer's Profiler does so at the end of each cycle, and the last one of a run leaves no mark"
 --! [columns]
 --! rank = "rank"

@@ -3,6 +3,7 @@
 --! window = "recording"
 --! needs = ["counters", "trainer_steps", "trainer_phases"]
 --! order = ["rank"]
+--! requires = ["machine_metrics"]
 --! when_empty = "no throughput was sampled: Determined's profiling of 0.16.1 to 0.29 does (samples_per_second)"
 --! [columns]
 --! rank = "rank"

@@ -1,5 +1,10 @@
 //! Views of steps, ranks and memory on tiny runs, with expectations worked out by hand.
 
+use query::{Params, Session};
+use trace_model::Strings;
+use trace_model::column::NULL_I32;
+use trace_model::tables::{RecordedCapabilities, RecordedCapability};
+
 use crate::support::{Run, rows};
 
 #[test]
@@ -368,6 +373,27 @@ fn events_view_has_rows_of_all_tables() {
         rows(&run.open(), "events", &["stored_in", "name", "ts_ns", "dur_ns", "device"]),
         ["cpu_ops aten::mm 0 5 -", "memory_events [memory] 1 - 0", "kernels computation 3 4 0"]
     );
+}
+
+/// Rows of the run as a whole have no rank, and count as none.
+#[test]
+fn run_capabilities_are_those_of_the_table() {
+    let mut strings = Strings::default();
+    let mut table = RecordedCapabilities::default();
+    for (rank, capability) in
+        [(1, "steps"), (NULL_I32, "several_ranks"), (0, "steps"), (0, "device_activity")]
+    {
+        table.push(RecordedCapability { rank, capability: strings.intern(capability) });
+    }
+    let mut run = Run::default();
+    run.rank(0).rank(1);
+    let mut tables = run.tables();
+    tables.push("capabilities", table.into_batch(&strings));
+    let session = Session::new(analyses::catalog(), tables, &Params::default()).unwrap();
+    let mut found = rows(&session, "run_capabilities", &["rank", "capability", "rank_count"]);
+    found.sort();
+    let expected = ["- several_ranks 0", "0 device_activity 1", "0 steps 2", "1 steps 2"];
+    assert_eq!(found, expected);
 }
 
 /// The only row of `run_traits`, some columns.

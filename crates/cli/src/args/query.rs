@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::groups::{EachArg, ReadArgs, RowOutputArgs, RunPathArg};
+use super::groups::{EachArg, ReadArgs, RowFormat, RowOutputArgs, RunPathArg};
 use super::headings::OUTPUT;
 
 /// `advisor sql`.
@@ -54,6 +54,7 @@ pub(crate) struct AnalyzeArgs {
 
 /// `advisor tables`.
 #[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct TablesArgs {
     /// Table or view to describe, or run to show what was read from it
     #[arg(value_name = "NAME|PATH")]
@@ -67,6 +68,12 @@ pub(crate) struct TablesArgs {
     /// Print the built-in device table with peak rates (TOML), to copy entries from
     #[arg(long, conflicts_with_all = ["subject", "all"], help_heading = OUTPUT)]
     pub(crate) device_table: bool,
+    /// List the kinds of data that a recording can hold, with what records each
+    #[arg(long, conflicts_with_all = ["subject", "all", "device_table"], help_heading = OUTPUT)]
+    pub(crate) capabilities: bool,
+    /// With `--capabilities`: format of the list
+    #[arg(long, short, value_enum, default_value_t, requires = "capabilities", help_heading = OUTPUT)]
+    pub(crate) format: RowFormat,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
     #[command(flatten)]

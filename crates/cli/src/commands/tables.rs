@@ -2,16 +2,17 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use trace_advisor::Run;
 use trace_advisor::analyses::{DEVICES, catalog};
-use trace_advisor::arrow::array::AsArray;
+use trace_advisor::arrow::array::{ArrayRef, AsArray, StringArray};
 use trace_advisor::arrow::datatypes::Int64Type;
 use trace_advisor::ingest::Location;
 use trace_advisor::query::ViewDef;
 use trace_advisor::trace_model::suggest::nearest;
 use trace_advisor::trace_model::tables::{self, TABLES};
-use trace_advisor::trace_model::{TableSpec, Unit};
+use trace_advisor::trace_model::{Capability, RecordBatch, TableSpec, Unit};
 
 use crate::args::{RowFormat, TablesArgs};
 use crate::console::Console;
@@ -25,6 +26,7 @@ use crate::runs::{for_each_run, print_run_heading};
 
 pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Exit> {
     match &args.subject {
+        None if args.capabilities => capabilities(args.format, console)?,
         None if args.device_table => write!(console.out, "{DEVICES}")?,
         Some(view) if args.sql => print_sql(&view.display().to_string(), &mut console.out)?,
         None if args.all => {
@@ -94,6 +96,19 @@ fn print_sql(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(write!(out, "{text}")?)
 }
 
+/// Lists the kinds of data that a recording can hold, with what records each.
+fn capabilities(format: RowFormat, console: &mut Console) -> anyhow::Result<()> {
+    let text = |text: fn(Capability) -> String| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(Capability::ALL.iter().map(|&c| text(c))))
+    };
+    let list = RecordBatch::try_from_iter([
+        ("capability", text(|capability| capability.as_str().to_owned())),
+        ("what_it_is", text(|capability| capability.doc().to_owned())),
+        ("recorded_with", text(|capability| capability.provider().to_string())),
+    ])?;
+    rows::write(&[list], format, &mut console.out, console.out_terminal)
+}
+
 /// Describes one table or view with its columns.
 pub(crate) fn describe(name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(table) = tables::find(name) {
@@ -154,6 +169,10 @@ fn describe_view(module: &ViewDef, out: &mut dyn Write) -> anyhow::Result<()> {
     for param in &module.params {
         writeln!(out, "  --set {}={}  {}", param.name, param.default, param.doc)?;
     }
+    if !module.requires.is_empty() {
+        let names: Vec<&str> = module.requires.iter().map(|need| need.as_str()).collect();
+        writeln!(out, "  needs {}", names.join(", "))?;
+    }
     if !module.when_empty.is_empty() {
         writeln!(out, "  no rows: {}", module.when_empty)?;
     }
@@ -195,6 +214,7 @@ fn open_run(path: &Path, args: &TablesArgs, console: &mut Console) -> anyhow::Re
 fn show_run(run: &Run, args: &TablesArgs, console: &mut Console) -> anyhow::Result<()> {
     files(run, &mut console.out)?;
     links(run, console)?;
+    held_capabilities(run, console)?;
     writeln!(console.out, "\nRows")?;
     let width = TABLES.iter().map(|t| t.name.len()).max().unwrap_or(0);
     for table in TABLES {
@@ -248,6 +268,19 @@ fn links(run: &Run, console: &mut Console) -> anyhow::Result<()> {
     )?;
     rows::write(&batches, RowFormat::Table, &mut console.out, console.out_terminal)?;
     Ok(())
+}
+
+/// Shows the kinds of data that the run holds.
+fn held_capabilities(run: &Run, console: &mut Console) -> anyhow::Result<()> {
+    // Tables that were stored before capabilities were have none.
+    if run.rows("capabilities") == 0 {
+        return Ok(());
+    }
+    writeln!(console.out, "\nKinds of data (`advisor tables --capabilities` explains them)")?;
+    let batches = run.sql(
+        "SELECT capability, count(rank) AS rank_count FROM capabilities GROUP BY capability ORDER BY capability",
+    )?;
+    rows::write(&batches, RowFormat::Table, &mut console.out, console.out_terminal)
 }
 
 fn files(run: &Run, out: &mut dyn Write) -> anyhow::Result<()> {

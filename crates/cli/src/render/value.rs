@@ -4,27 +4,15 @@ use trace_advisor::trace_model::number::three_digits;
 pub(crate) use trace_advisor::trace_model::number::{plural, thousands, value};
 use trace_advisor::trace_model::{Unit, Value};
 
-/// The value of a cell, with the unit that the suffix of its column's name gives.
-pub(crate) fn cell(column: &str, cell: &Value) -> String {
-    match (cell.as_f64(), unit_of(column)) {
-        (Some(number), Unit::None) if matches!(cell, Value::Float(_)) => three_digits(number),
-        (_, Unit::None) | (None, _) => cell.to_string(),
+/// The value of a cell with its unit.
+pub(crate) fn cell(cell: &Value, unit: Unit) -> String {
+    match (cell.as_f64(), unit) {
+        (Some(number), Unit::None | Unit::Number) if matches!(cell, Value::Float(_)) => {
+            three_digits(number)
+        }
+        (_, Unit::None | Unit::Number) | (None, _) => cell.to_string(),
         (Some(number), unit) => value(number, unit),
     }
-}
-
-/// The unit that the suffix of a column's name gives, or that of the column that an aggregate is named after:
-/// `sum(kernels.dur_ns)`.
-pub(crate) fn unit_of(column: &str) -> Unit {
-    if column.starts_with("count(") {
-        return Unit::Count;
-    }
-    let column = column.trim_end_matches(')');
-    let column = column.rsplit('.').next().unwrap_or(column);
-    let has_suffix = |suffix: &str| {
-        column.ends_with(suffix) || suffix.strip_prefix('_').is_some_and(|name| name == column)
-    };
-    Unit::ALL.into_iter().find(|unit| unit.suffix().is_some_and(has_suffix)).unwrap_or(Unit::None)
 }
 
 #[cfg(test)]
@@ -45,8 +33,8 @@ mod tests {
         assert_eq!(value(4_200_000.0, Unit::Ns), "4.20 ms");
         assert_eq!(thousands(-1_234_567), "-1,234,567");
         assert_eq!(thousands(999), "999");
-        assert_eq!(cell("idle_ns", &Value::Int(1_500)), "1.50 us");
-        assert_eq!(cell("rank", &Value::Int(15_000)), "15000");
-        assert_eq!(cell("name", &Value::Null), "-");
+        assert_eq!(cell(&Value::Int(1_500), Unit::Ns), "1.50 us");
+        assert_eq!(cell(&Value::Int(15_000), Unit::None), "15000");
+        assert_eq!(cell(&Value::Null, Unit::None), "-");
     }
 }

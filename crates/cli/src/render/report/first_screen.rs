@@ -1,11 +1,8 @@
 //! A report that fits a screen: the findings in one line each, the first ones in full, and the conclusion last.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::LazyLock;
 
 use anstyle::{AnsiColor, Style};
-use regex::Regex;
 use trace_advisor::Report;
 use trace_advisor::advisor::{Breakdown, BreakdownPart, Finding, RecordingKind, Severity};
 use trace_advisor::trace_model::Unit;
@@ -275,33 +272,14 @@ fn in_full<'a>(findings: &[&'a Finding]) -> Vec<&'a Finding> {
 
 /// How many rules have no verdict, and the profiler options that would give most of them one.
 fn not_judged(report: &Report) -> Option<String> {
-    static OPTION: LazyLock<Regex> = LazyLock::new(|| {
-        let names = "with_stack|with_modules|with_flops|record_shapes|profile_memory";
-        Regex::new(&format!(r"\b(?:(?:{names})=True|activities=\[[A-Za-z_., ]+\])"))
-            .expect("a constant that a test compiles")
-    });
     let (unknown, not_applicable) = report.unknown_rules();
     let count = unknown.len();
     if report.unknown.is_empty() {
         return None;
     }
-    let mut by_option: BTreeMap<&str, usize> = BTreeMap::new();
-    for unknown in unknown {
-        for option in OPTION.find_iter(&unknown.reason) {
-            *by_option.entry(option.as_str()).or_default() += 1;
-        }
-    }
-    let mut options: Vec<(&str, usize)> = by_option.into_iter().collect();
-    options.sort_by_key(|&(option, rules)| (std::cmp::Reverse(rules), option));
-    let mut known = Vec::new();
-    options.retain(|(option, _)| {
-        let name = option.split('=').next();
-        let is_new = !known.contains(&name);
-        known.push(name);
-        is_new
-    });
+    let options = report.missing_options();
     let names: Vec<String> =
-        options.iter().take(MAX_OPTIONS).map(|(option, _)| format!("`{option}`")).collect();
+        options.iter().take(MAX_OPTIONS).map(|missing| format!("`{}`", missing.option)).collect();
     let record = match names.as_slice() {
         [] => String::new(),
         names => format!("; record with {} to judge more", names.join(", ")),
@@ -332,13 +310,15 @@ fn rules_are_about(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use trace_advisor::trace_model::Capability;
+
     use super::not_judged;
     use crate::render::report::tests::report;
 
     #[test]
     fn not_judged_names_what_to_record() {
         let mut report = report();
-        report.unknown[0].reason = "no stacks were recorded (with_stack=True)".to_owned();
+        report.unknown[0].needs = vec![Capability::PythonStacks, Capability::MachineMetrics];
         let text = not_judged(&report).unwrap();
         assert!(text.contains("record with `with_stack=True` to judge more"), "{text}");
         report.unknown.clear();

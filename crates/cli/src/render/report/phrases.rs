@@ -10,6 +10,7 @@ use trace_advisor::advisor::{
     AffectedRow, BaselineComparison, Finding, FindingFix, GoneFinding, PlannedFix,
     RecordingInstructions, Rule, Severity, page_name, shipped_rules,
 };
+use trace_advisor::analyses::catalog;
 use trace_advisor::trace_model::command_line::shell_words;
 use trace_advisor::trace_model::time::{human, time_range};
 use trace_advisor::trace_model::{Unit, Value};
@@ -193,8 +194,12 @@ pub(super) fn occurrences(finding: &Finding) -> Option<String> {
 /// The rows that are evidence of the finding: `gpu_utilization: rank 0, busy_ratio 45 %`.
 pub(super) fn evidence_rows(finding: &Finding) -> Vec<String> {
     let row = |view: &str, columns: &[(String, Value)]| {
+        let declared = catalog().find(view);
+        let unit = |name: &str| {
+            declared.map_or_else(|| Unit::of_undeclared(name), |view| view.unit_of(name))
+        };
         let cells: Vec<String> =
-            columns.iter().map(|(name, v)| format!("{name} {}", cell(name, v))).collect();
+            columns.iter().map(|(name, v)| format!("{name} {}", cell(v, unit(name)))).collect();
         format!("{view}: {}", cells.join(", "))
     };
     let mut rows: Vec<String> =

@@ -1,6 +1,6 @@
 //! One finding with hostile names in every format: names must stay data.
 
-use trace_advisor::advisor::{RuleSource, UnknownRule, evaluate};
+use trace_advisor::advisor::{RuleSource, Subject, UnknownRule, evaluate};
 use trace_advisor::trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value, Warning};
 use trace_advisor::{Report, RuleSet};
 
@@ -29,7 +29,15 @@ fn metric(view: &str, column: &str, unit: Unit, scope: Scope, keys: &[&str]) -> 
     let mut columns: Vec<(String, Unit)> =
         keys.iter().map(|key| ((*key).to_owned(), Unit::None)).collect();
     columns.push((column.to_owned(), unit));
-    MetricSpec { view: view.into(), column: column.into(), unit, scope, doc: "x".into(), columns }
+    MetricSpec {
+        view: view.into(),
+        column: column.into(),
+        unit,
+        scope,
+        doc: "x".into(),
+        columns,
+        requires: Vec::new(),
+    }
 }
 
 /// A report with a finding and a rule without a verdict.
@@ -39,6 +47,9 @@ pub(super) fn report() -> Report {
         code: "XX002".to_owned(),
         name: "other".to_owned(),
         reason: "there is no device".to_owned(),
+        needs: Vec::new(),
+        record_with: Vec::new(),
+        subject: vec![Subject::Run],
     });
     report
 }

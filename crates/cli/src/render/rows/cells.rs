@@ -12,7 +12,7 @@ use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::{NS_PER_MS, NS_PER_S, NS_PER_US};
 
 use crate::render::sanitize::sanitize;
-use crate::render::value::{thousands, unit_of, value};
+use crate::render::value::{thousands, value};
 
 const NULL: &str = "-";
 
@@ -30,10 +30,15 @@ pub(super) struct TextColumn {
 
 impl TextColumn {
     /// The first `shown` cells of a column.
-    pub(super) fn new(name: &str, array: &ArrayRef, shown: usize) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        name: &str,
+        unit: Unit,
+        array: &ArrayRef,
+        shown: usize,
+    ) -> anyhow::Result<Self> {
         let first = array.slice(0, shown);
         let has_none = array.null_count() == array.len();
-        let (cells, is_empty) = match Kind::of(name, array.data_type()) {
+        let (cells, is_empty) = match Kind::of(name, unit, array.data_type()) {
             Kind::Text => (texts(&first)?, has_none),
             Kind::Time => (times(&first)?, has_none),
             Kind::Quantity(unit) => {
@@ -62,13 +67,13 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(column: &str, data_type: &DataType) -> Self {
+    fn of(column: &str, unit: Unit, data_type: &DataType) -> Self {
         if !data_type.is_numeric() {
             return Self::Text;
         }
-        match unit_of(column) {
+        match unit {
             Unit::Ns if is_time(column) => Self::Time,
-            Unit::None if data_type.is_integer() => Self::Text,
+            Unit::None | Unit::Number if data_type.is_integer() => Self::Text,
             Unit::None => Self::Quantity(Unit::Number),
             unit => Self::Quantity(unit),
         }
@@ -203,16 +208,18 @@ mod tests {
 
     use trace_advisor::arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
 
+    use trace_advisor::trace_model::Unit;
+
     use super::{TextColumn, is_time};
 
     fn ints(name: &str, values: &[Option<i64>]) -> Vec<String> {
         let array: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
-        TextColumn::new(name, &array, array.len()).unwrap().cells
+        TextColumn::new(name, Unit::of_undeclared(name), &array, array.len()).unwrap().cells
     }
 
     fn floats(name: &str, values: &[f64]) -> Vec<String> {
         let array: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
-        TextColumn::new(name, &array, array.len()).unwrap().cells
+        TextColumn::new(name, Unit::of_undeclared(name), &array, array.len()).unwrap().cells
     }
 
     #[test]
@@ -255,7 +262,7 @@ mod tests {
     fn a_column_without_values_is_empty_unless_it_names_something() {
         let column = |name: &str, values: &[Option<i64>]| {
             let array: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
-            TextColumn::new(name, &array, array.len()).unwrap().is_empty
+            TextColumn::new(name, Unit::of_undeclared(name), &array, array.len()).unwrap().is_empty
         };
         assert!(column("sync_ns", &[Some(0), None]));
         assert!(column("stream", &[None, None]));
@@ -267,7 +274,7 @@ mod tests {
     fn json_over_several_lines_becomes_one_line() {
         let array: ArrayRef =
             Arc::new(StringArray::from(vec!["[\n    [\n  16,\n 3\n]]", "a\u{1b}[2J"]));
-        let cells = TextColumn::new("input_dims", &array, 2).unwrap().cells;
+        let cells = TextColumn::new("input_dims", Unit::None, &array, 2).unwrap().cells;
         assert_eq!(cells, ["[ [ 16, 3 ]]", "a\\u{1b}[2J"]);
     }
 }

@@ -10,6 +10,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use trace_advisor::arrow;
+use trace_advisor::trace_model::Unit;
 
 use super::cells::TextColumn;
 use super::{RowOptions, shorten};
@@ -41,7 +42,12 @@ pub(super) fn write(
     }
     let fields = schema.fields().iter().zip(rows.columns());
     let mut columns: Vec<TextColumn> = fields
-        .map(|(field, array)| TextColumn::new(field.name(), array, shown))
+        .map(|(field, array)| {
+            let name = field.name();
+            let unit =
+                options.view.map_or_else(|| Unit::of_undeclared(name), |view| view.unit_of(name));
+            TextColumn::new(name, unit, array, shown)
+        })
         .collect::<Result<_, _>>()?;
     if rows.num_rows() == 0 {
         let reason = options.view.map_or("", |view| &view.when_empty);
