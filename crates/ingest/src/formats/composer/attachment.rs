@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
-use trace_model::{Source, Warning};
+use trace_model::{Capability, Source, Warning};
 
 use crate::error::Error;
 use crate::formats::composer::part::Part;
@@ -341,6 +341,8 @@ fn one(
     }
     let (mut columns, file) = own.unwrap_or_default();
     markers::pair(&mut columns);
+    columns.declared.insert_if(!columns.annotations.is_empty(), Capability::TrainerMarkers);
+    columns.declared.insert_if(!columns.counters.is_empty(), Capability::MachineMetrics);
     Ok(match member {
         None => {
             let mut trace = Trace::new("composer", &file, columns, Metadata::default(), 0);

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::tables::{Rank, Ranks};
-use trace_model::{Source, TableSet, Warning};
+use trace_model::{Capability, Source, TableSet, Warning};
 
 use super::link::{HostEvents, Links, link};
 use crate::error::Error;
@@ -106,6 +106,7 @@ impl Attachment for ExecutionTraces {
         let has_timeline = run.has_timeline();
         for trace in self.assigned {
             run.info.sources.push(trace.source());
+            run.capabilities.insert((trace.rank, Capability::ExecutionTrace));
             if !has_timeline {
                 run.info.ranks.push(trace.rank);
             }
