@@ -409,7 +409,7 @@ fn analyze_lists_views_by_question() {
     let lines: Vec<_> = text(&list.stdout).lines().collect();
     assert!(lines[0] == "Start here" && lines[1].starts_with("  step_time "), "{}", lines[1]);
     let chapter = lines.iter().position(|l| l.ends_with("(TensorBoard: Overview)")).unwrap();
-    assert!(lines[chapter + 1].starts_with("  run_configuration "), "{}", lines[chapter + 1]);
+    assert!(lines[chapter + 1].starts_with("  run_capabilities "), "{}", lines[chapter + 1]);
     let mut found = sandbox.transcript(&["analyze", "--list", "fragment"]);
     found.push_str(&sandbox.transcript(&["analyze", "--list", "memory"]));
     found.push_str(&sandbox.transcript(&["analyze", "--list", "nonsense"]));

@@ -58,7 +58,22 @@ impl Sandbox {
 
     /// The program, not yet started.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        self.command_of(program(), args)
+    }
+
+    /// A command of a copy of the program, beside which no other program lies.
+    pub(crate) fn command_alone(&self, args: &[&str]) -> Command {
+        let copy = self.path("alone/advisor");
+        if !copy.exists() {
+            std::fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder");
+            let linked = std::fs::hard_link(program(), &copy);
+            linked.or_else(|_| std::fs::copy(program(), &copy).map(drop)).expect("a copy");
+        }
+        self.command_of(&copy, args)
+    }
+
+    fn command_of(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path()).stdin(std::process::Stdio::null());
         // Tests are about the program, not about its cache.
         command.env("ADVISOR_CACHE_DIR", "").env("ADVISOR_SQL_HISTORY", "");

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use trace_model::Dataset;
+use trace_model::{Capability, Dataset};
 
 use crate::tables::{assert_same, folder, read};
 
@@ -17,8 +17,8 @@ const BEGINNINGS: &[(&str, &str, &[u8])] = &[
     ),
 ];
 
-/// Reads the bytes as a file of a format. A single thread reads each window as one slice; several threads guess where events
-/// start. Both must yield the same rows. With `cfg(fuzzing)`, windows and slices are only a few bytes long.
+/// Reads the bytes as a file of a format. Of a timeline, a single thread reads each window as one slice; several threads guess
+/// where events start. Both must yield the same rows. With `cfg(fuzzing)`, windows and slices are only a few bytes long.
 pub(crate) fn run(format: &ingest::Format, bytes: &[u8]) {
     static POOLS: LazyLock<[ThreadPool; 2]> = LazyLock::new(|| {
         [1, 3].map(|threads| {
@@ -34,6 +34,10 @@ pub(crate) fn run(format: &ingest::Format, bytes: &[u8]) {
     let file = |bytes: &[u8]| -> Option<Dataset> {
         read(&folder(&[(format.file_name, bytes)]).path().join(format.file_name))
     };
+    if !format.provides.contains(&Capability::Timeline) {
+        file(&bytes);
+        return;
+    }
     let [one, several] = POOLS.each_ref().map(|pool| pool.install(|| file(&bytes)));
     match (one, several) {
         (Some(one), Some(several)) => assert_same(&one, &several),

@@ -24,7 +24,8 @@ fn on_cluster(sandbox: &Sandbox, script: Option<&str>, args: &[&str]) -> Output 
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let mut command = sandbox.command(args);
+    // Beside the program under test lies the real `advisor-cluster`, where that was built.
+    let mut command = sandbox.command_alone(args);
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     command.output().unwrap()
 }

@@ -159,7 +159,7 @@ fn files_that_need_each_other_are_refused() {
     let to = sandbox.path("run/ep0-ba20-rank0.json.gz");
     fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(composer), &to).unwrap();
     let text = fails(&sandbox, &["map", "run", "--to", "mapped"]);
-    assert!(text.contains("run cannot be mapped: it has files of Composer"), "{text}");
+    assert!(text.contains("run cannot be mapped: it has traces of Composer's profiler"), "{text}");
     fs::remove_file(to).unwrap();
     succeeds(&sandbox, &["export", "run", "-o", "tables"]);
     let text = fails(&sandbox, &["map", "tables", "--to", "mapped"]);

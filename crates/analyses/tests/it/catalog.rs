@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use arrow::util::pretty::pretty_format_batches;
 use query::{Catalog, Params, Session, ViewDef, ViewUse, prepare_plans};
 use trace_advisor::RuleSet;
-use trace_model::TableSet;
+use trace_model::{Capability, TableSet};
 
 use crate::support::Run;
 use crate::support::trainers::{Series, sampled};
@@ -29,6 +29,7 @@ pub(crate) fn small_run() -> Run {
     let mut run = Run::default();
     for rank in 0..2 {
         run.rank_with_cut(rank, 3, 20_000).device(rank, 1_000);
+        run.holds(rank, Capability::Timeline);
         for step in 0..3 {
             let start = step * 10_000;
             run.step(rank, step, start, 9_000, step == 2)

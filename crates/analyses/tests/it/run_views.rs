@@ -1,9 +1,6 @@
 //! Views of steps, ranks and memory on tiny runs, with expectations worked out by hand.
 
-use query::{Params, Session};
-use trace_model::Strings;
-use trace_model::column::NULL_I32;
-use trace_model::tables::{RecordedCapabilities, RecordedCapability};
+use trace_model::Capability;
 
 use crate::support::{Run, rows};
 
@@ -375,25 +372,21 @@ fn events_view_has_rows_of_all_tables() {
     );
 }
 
-/// Rows of the run as a whole have no rank, and count as none.
 #[test]
-fn run_capabilities_are_those_of_the_table() {
-    let mut strings = Strings::default();
-    let mut table = RecordedCapabilities::default();
-    for (rank, capability) in
-        [(1, "steps"), (NULL_I32, "several_ranks"), (0, "steps"), (0, "device_activity")]
-    {
-        table.push(RecordedCapability { rank, capability: strings.intern(capability) });
-    }
+fn run_capabilities_are_those_of_ranks_and_of_the_run() {
     let mut run = Run::default();
-    run.rank(0).rank(1);
-    let mut tables = run.tables();
-    tables.push("capabilities", table.into_batch(&strings));
-    let session = Session::new(analyses::catalog(), tables, &Params::default()).unwrap();
-    let mut found = rows(&session, "run_capabilities", &["rank", "capability", "rank_count"]);
+    run.rank(0).holds(0, Capability::Timeline).holds(0, Capability::Steps);
+    run.holds(0, Capability::DeviceActivity);
+    let columns = ["rank", "capability", "rank_count"];
+    let found = rows(&run.open(), "run_capabilities", &columns);
+    assert_eq!(found, ["0 device_activity 1", "0 steps 1", "0 timeline 1"]);
+
+    let mut run = Run::default();
+    run.rank(0).rank(1).holds(1, Capability::Timeline);
+    run.holds(0, Capability::Timeline).holds(1, Capability::Steps);
+    let mut found = rows(&run.open(), "run_capabilities", &columns);
     found.sort();
-    let expected = ["- several_ranks 0", "0 device_activity 1", "0 steps 2", "1 steps 2"];
-    assert_eq!(found, expected);
+    assert_eq!(found, ["- several_ranks 2", "0 timeline 2", "1 steps 1", "1 timeline 2"]);
 }
 
 /// The only row of `run_traits`, some columns.

@@ -18,6 +18,8 @@ mod sample;
 mod torch_trace;
 pub(crate) mod unsupported;
 
+pub use kineto::stated_rank;
+
 use importer::{Descriptor, Importer};
 
 /// All formats that can be read. Attachments join a run in this order: metrics may determine its clock, on which memory

@@ -1,5 +1,6 @@
 //! Recognizes the format of a file by its first bytes.
 
+use super::determined::unsupported_dump;
 use super::head::Head;
 use super::importer::{Importer, Match};
 use super::unsupported::UnsupportedFormat;
@@ -28,14 +29,28 @@ pub(crate) fn recognize(head: &Head<'_>) -> Recognized {
             break;
         }
     }
-    let unsupported = || {
-        let distinct = UnsupportedFormat::of_content(head).filter(|_| best < Match::Likely);
-        distinct.or_else(|| UnsupportedFormat::of_shape(head).filter(|_| found.is_none()))
-    };
-    match (unsupported(), found) {
+    let unsupported = UnsupportedFormat::of_content(head).filter(|_| best < Match::Likely);
+    match (unsupported, found) {
+        (Some(UnsupportedFormat::Archive("zip")), _) => Recognized::Unsupported(zip(head)),
         (Some(format), _) => Recognized::Unsupported(format),
         (None, Some(importer)) => Recognized::Known(importer),
-        (None, None) => Recognized::Unknown,
+        (None, None) => other_text(head).map_or(Recognized::Unknown, Recognized::Unsupported),
+    }
+}
+
+/// The kind of text that a file is, where nothing else is known of it.
+fn other_text(head: &Head<'_>) -> Option<UnsupportedFormat> {
+    let is_json = head.begins_with(b'{') || head.begins_with(b'[');
+    unsupported_dump(head.text()).or(is_json.then_some(UnsupportedFormat::OtherJson))
+}
+
+/// A zip archive, with the format of its first file if that can be read.
+fn zip(head: &Head<'_>) -> UnsupportedFormat {
+    // An archive in an archive is not opened.
+    let entry = head.zip_entry().filter(|entry| !entry.bytes.starts_with(b"PK"));
+    match entry.map(|entry| recognize(&Head::new(&entry.name, &entry.bytes))) {
+        Some(Recognized::Known(importer)) => UnsupportedFormat::ZipOf(importer.descriptor().files),
+        _ => UnsupportedFormat::Archive("zip"),
     }
 }
 

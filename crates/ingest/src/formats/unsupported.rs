@@ -1,9 +1,7 @@
 //! Files that are recognized only to explain why they are skipped.
 
-use super::determined::sniff;
 use super::head::Head;
 use super::pickle;
-use super::recognize::{Recognized, recognize};
 
 /// Keys that distinguish an export of Nsight Systems as JSON: one object per line.
 const NSIGHT_KEYS: [&str; 4] =
@@ -181,26 +179,13 @@ impl UnsupportedFormat {
         pickle::is_pickle(bytes).then_some(Self::OtherPickle)
     }
 
-    /// Recognizes the kind of text that a file is, where nothing else does.
-    pub(crate) fn of_shape(head: &Head<'_>) -> Option<Self> {
-        let is_json = head.begins_with(b'{') || head.begins_with(b'[');
-        sniff::unsupported_dump(head.text()).or(is_json.then_some(Self::OtherJson))
-    }
-
     /// A zip archive, by its first file.
     fn of_zip(head: &Head<'_>) -> Self {
         let Some(entry) = head.zip_entry() else { return Self::Archive("zip") };
         if entry.name.ends_with("/data.pkl") || entry.name == "data.pkl" {
             return Self::TorchSave;
         }
-        // An archive in an archive is not opened.
-        if entry.bytes.starts_with(b"PK") {
-            return Self::Archive("zip");
-        }
-        match recognize(&Head::new(&entry.name, &entry.bytes)) {
-            Recognized::Known(importer) => Self::ZipOf(importer.descriptor().files),
-            Recognized::Unsupported(_) | Recognized::Unknown => Self::Archive("zip"),
-        }
+        Self::Archive("zip")
     }
 
     /// Recognizes a file by the end of its name, where its bytes say nothing.

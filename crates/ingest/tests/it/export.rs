@@ -89,7 +89,11 @@ fn export_holds_execution_traces_by_rank() {
     let alone = [("et_rank0.json", execution::NEW.as_bytes())];
     assert_eq!(
         assert_export_equals_read(&alone),
-        ["execution_nodes/rank-00000.parquet", "ranks/run.parquet"]
+        [
+            "capabilities/rank-00000.parquet",
+            "execution_nodes/rank-00000.parquet",
+            "ranks/run.parquet"
+        ]
     );
 }
 

@@ -29,10 +29,10 @@ use trace_model::tables::{
     Annotations, CapturedOps, Collectives, CompiledFrames, CompiledKernels, Counter, Counters,
     CpuOps, Devices, ExecutionNodes, FlightDumps, FlightProcessGroups, FlightRecords, GraphBreaks,
     GraphMatches, GraphNodes, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges,
-    PythonFrames, RangeCounters, Rank, Ranks, ReadingWarnings, RuntimeCalls, Spans, Step, Steps,
-    UnpairedEvent, UnpairedEvents,
+    PythonFrames, RangeCounters, Rank, Ranks, ReadingWarnings, RecordedCapabilities,
+    RecordedCapability, RuntimeCalls, Spans, Step, Steps, UnpairedEvent, UnpairedEvents,
 };
-use trace_model::{MetricTable, StrId, Strings, TableSet, Value};
+use trace_model::{Capability, MetricTable, StrId, Strings, TableSet, Value};
 
 /// A launching call: start and duration; it runs on thread 1.
 pub type Launch = Option<(i64, i64)>;
@@ -41,6 +41,7 @@ pub type Launch = Option<(i64, i64)>;
 pub struct Run {
     strings: Strings,
     ranks: Ranks,
+    capabilities: RecordedCapabilities,
     steps: Steps,
     devices: Devices,
     cpu_ops: CpuOps,
@@ -85,6 +86,13 @@ impl Run {
     /// A rank without steps.
     pub fn rank(&mut self, rank: i32) -> &mut Self {
         self.rank_with_cut(rank, 0, NULL_I64)
+    }
+
+    /// The recording of a rank holds a kind of data.
+    pub fn holds(&mut self, rank: i32, capability: Capability) -> &mut Self {
+        let capability = self.name(capability.as_str());
+        self.capabilities.push(RecordedCapability { rank, capability });
+        self
     }
 
     pub fn rank_with_cut(&mut self, rank: i32, step_count: i32, cut_ns: i64) -> &mut Self {
@@ -180,6 +188,7 @@ impl Run {
         }
         push!(
             ranks,
+            capabilities,
             steps,
             devices,
             cpu_ops,

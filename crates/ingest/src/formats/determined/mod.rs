@@ -17,7 +17,7 @@ use crate::error::Unreadable;
 use crate::input::decompress::JsonInput;
 
 pub(crate) use importer::Determined;
-pub(crate) use sniff::Form;
+pub(crate) use sniff::{Form, unsupported_dump};
 
 /// Reads a file. Calls `advance` with the number of bytes read since the last call.
 pub(crate) fn read(
