@@ -120,7 +120,11 @@ impl RuleSet {
         }
         let disabled = all.iter().filter(|r| !files.rules[&r.name].enabled());
         let disabled = disabled.map(|r| r.code.clone()).collect();
-        let is_known = |view: &&str| metrics.iter().any(|m| m.view == *view);
+        // The rows of capabilities are no metrics: their view is there where the traits of the run are.
+        let is_known = |view: &&str| {
+            let known_by = if *view == CAPABILITIES_VIEW { RUN_TRAITS_VIEW } else { view };
+            metrics.iter().any(|metric| metric.view == known_by)
+        };
         let run_views = [STEP_TIME_VIEW, RUN_TRAITS_VIEW, CAPABILITIES_VIEW, RECORDING_VIEW];
         let run_views = run_views.into_iter().filter(is_known).map(str::to_owned).collect();
         let checked = CheckedRules { all, disabled, policy, ignores, fixes, run_views };
