@@ -16,7 +16,7 @@ struct ByRank {
     /// What the run as a whole holds: it counts for each rank.
     run: Capabilities,
     ranks: BTreeMap<i64, Capabilities>,
-    /// What any rank or the run holds.
+    /// Capabilities of any rank or of the run.
     any: Capabilities,
 }
 

@@ -99,7 +99,7 @@ impl Rule {
         all.iter()
     }
 
-    /// Whether the absence of some kind of data leaves the rule without a verdict.
+    /// Returns whether the rule has no verdict where some kind of data is missing.
     pub(crate) fn has_needs(&self) -> bool {
         self.needs().next().is_some()
     }

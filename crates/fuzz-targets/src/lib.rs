@@ -31,7 +31,7 @@ pub struct Target {
     made: fn() -> Vec<Seed>,
 }
 
-/// What a target does with the bytes.
+/// The way in which a target reads the bytes.
 #[derive(Debug)]
 enum Run {
     /// Reads them as a file of a format.

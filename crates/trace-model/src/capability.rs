@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What provides a capability.
+/// The source of a capability: an option, a setting, a version, more ranks, or the program itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
     /// An argument of `torch.profiler.profile`: `record_shapes=True`.

@@ -149,7 +149,7 @@ fn reports_name_needs_and_subjects() {
         json[0]["record_with"],
         serde_json::json!(["record_shapes=True", "with_stack=True"])
     );
-    assert_eq!(json[5].get("record_with"), None, "more ranks are no option of the profiler");
+    assert_eq!(json[5].get("record_with"), None, "the profiler has no option for more ranks");
     assert_eq!(json[0]["subject"], serde_json::json!(["run"]));
     assert_eq!(json[5]["subject"], serde_json::json!(["memory_snapshot", "gpu"]));
     assert_eq!(report.unknown[1].subject, [Subject::Gpu]);

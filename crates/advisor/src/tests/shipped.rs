@@ -117,7 +117,7 @@ fn shipped_files_keep_to_their_areas() {
     }
 }
 
-/// TQ006 lists the rules that need what was not recorded: those of the set, without a list of codes in its text.
+/// TQ006 lists the rules that need the missing data from the loaded rules: its text contains no list of codes.
 #[test]
 fn tq006_lists_the_rules_that_need_what_is_missing() {
     const OWN: &str = r#"
@@ -165,7 +165,7 @@ fn tq006_lists_the_rules_that_need_what_is_missing() {
     assert!(text.contains("needed by these rules: none of those selected. "), "{text}");
 }
 
-/// Whoever reads a rule's page finds what its text names; texts of shipped rules have no codes that could go stale.
+/// A reader of a rule's page finds the rules that its text names. Texts of shipped rules contain no codes that could go stale.
 #[test]
 fn tq006_names_no_codes() {
     let rules = with_default(&[]);

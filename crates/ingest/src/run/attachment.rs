@@ -47,7 +47,7 @@ pub(crate) enum TimelineState {
     AsWritten,
 }
 
-/// What all attachments of a run may know of it.
+/// Properties of a run that all attachments can read.
 #[derive(Clone, Copy)]
 pub(crate) struct RunContext<'a> {
     pub(crate) options: &'a Options,

@@ -27,7 +27,7 @@ pub(crate) struct TimelineBuilder {
     format: &'static str,
     file: String,
     columns: Columns,
-    /// What the format states about the process and the machine.
+    /// Properties of the process and the machine, as far as the format states them.
     pub(crate) metadata: Metadata,
     lanes: FxHashMap<(StrId, StrId), i32>,
     kernels: FxHashMap<StrId, KernelName>,

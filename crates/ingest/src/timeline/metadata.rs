@@ -1,4 +1,4 @@
-//! What a recording states about its process and machine.
+//! Properties of the process and the machine in a recording.
 
 /// Properties of the process and the machine that a timeline was recorded from.
 #[derive(Debug, Default, Clone)]

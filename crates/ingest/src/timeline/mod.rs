@@ -6,7 +6,7 @@ pub(crate) mod begin_end_event;
     not(test),
     expect(
         dead_code,
-        reason = "formats that are not JSON build timelines; the first is that of the tests"
+        reason = "only formats that are not JSON build timelines, and so far only the format of the tests is one"
     )
 )]
 pub(crate) mod builder;

@@ -186,7 +186,7 @@ fn counts(
     }
 }
 
-/// Returns whether a name is that of a runtime function of a vendor.
+/// The vendor of the device, from the names of runtime functions.
 fn vendor(columns: &Columns) -> &'static str {
     if columns.kernels.is_empty() && columns.memcpys.is_empty() && columns.memsets.is_empty() {
         return "cpu";

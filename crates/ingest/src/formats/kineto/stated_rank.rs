@@ -10,7 +10,7 @@ use crate::input::limits::HEAD_BYTES;
 use crate::input::storage::File;
 use crate::run::rank_from_name::rank_from_file_name;
 
-/// The rank that a trace on this machine states in front of its events, else that of its file name. Reads the first bytes
+/// The rank in the metadata of a local trace, in front of its events, else the rank in its file name. Reads the first bytes
 /// of the file.
 ///
 /// # Errors
