@@ -144,26 +144,6 @@ impl Capability {
         Self::ALL.iter().copied().find(|capability| capability.as_str() == name)
     }
 
-    /// Whether only a recording of a program on an accelerator can hold it.
-    pub fn is_about_device(self) -> bool {
-        matches!(
-            self,
-            Self::DeviceActivity
-                | Self::RuntimeCalls
-                | Self::LaunchLinks
-                | Self::GraphNodes
-                | Self::LaunchSizes
-                | Self::KernelOccupancy
-                | Self::DeviceProperties
-                | Self::HardwareCounters
-        )
-    }
-
-    /// Whether a memory snapshot alone can hold it.
-    pub fn is_about_snapshot(self) -> bool {
-        matches!(self, Self::MemorySnapshot | Self::MemoryHistory)
-    }
-
     /// The reason of a verdict *unknown* where it is missing, with what provides it.
     pub fn reason(self) -> String {
         match self.provider() {
@@ -215,11 +195,6 @@ impl Capabilities {
     pub fn iter(self) -> impl Iterator<Item = Capability> {
         Capability::ALL.iter().copied().filter(move |&capability| self.has(capability))
     }
-
-    /// The first of some capabilities that is not in the set.
-    pub fn first_missing(self, needs: &[Capability]) -> Option<Capability> {
-        needs.iter().copied().find(|&capability| !self.has(capability))
-    }
 }
 
 impl FromIterator<Capability> for Capabilities {
@@ -252,17 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn first_missing_is_the_first_need_that_the_set_lacks() {
+    fn a_set_has_what_was_inserted() {
         use Capability::{DeviceActivity, HostOperators, OperatorShapes};
-        let set: Capabilities = [HostOperators].into_iter().collect();
-        assert_eq!(
-            set.first_missing(&[HostOperators, OperatorShapes, DeviceActivity]),
-            Some(OperatorShapes)
-        );
-        assert_eq!(set.first_missing(&[HostOperators]), None);
+        let mut set: Capabilities = [HostOperators].into_iter().collect();
+        set.insert_if(false, DeviceActivity);
+        assert!(set.has(HostOperators) && !set.has(DeviceActivity));
         assert_eq!(set.iter().collect::<Vec<_>>(), [HostOperators]);
+        let both = set.union([OperatorShapes].into_iter().collect());
+        assert_eq!(both.iter().collect::<Vec<_>>(), [HostOperators, OperatorShapes]);
+    }
+
+    #[test]
+    fn reasons_state_what_provides_the_data() {
         assert_eq!(
-            OperatorShapes.reason(),
+            Capability::OperatorShapes.reason(),
             "shapes of operators were not recorded: record_shapes=True"
         );
     }

@@ -145,8 +145,7 @@ impl<'a> FileInput<'a> {
 pub(crate) enum Content {
     /// The timeline of a rank, not enriched yet.
     Timeline(Box<Trace>),
-    /// What an attachment joins with timelines: of the type that [`crate::run::attachment::Attachment::push`] of this kind
-    /// takes.
+    /// A file that an attachment joins with timelines. All importers of the kind return one type of content.
     Attached(&'static AttachmentKind, Box<dyn Any + Send>),
 }
 
@@ -156,7 +155,7 @@ impl Content {
         Self::Timeline(Box::new(trace))
     }
 
-    /// What an attachment of this kind takes.
+    /// A file for the attachment of this kind.
     pub(crate) fn attached(kind: &'static AttachmentKind, content: impl Any + Send) -> Self {
         Self::Attached(kind, Box::new(content))
     }

@@ -31,7 +31,9 @@ pub(crate) fn recognize(head: &Head<'_>) -> Recognized {
     }
     let unsupported = UnsupportedFormat::of_content(head).filter(|_| best < Match::Likely);
     match (unsupported, found) {
-        (Some(UnsupportedFormat::Archive("zip")), _) => Recognized::Unsupported(zip(head)),
+        (Some(UnsupportedFormat::Zip(_)), _) => {
+            Recognized::Unsupported(UnsupportedFormat::Zip(readable_in_zip(head)))
+        }
         (Some(format), _) => Recognized::Unsupported(format),
         (None, Some(importer)) => Recognized::Known(importer),
         (None, None) => other_text(head).map_or(Recognized::Unknown, Recognized::Unsupported),
@@ -44,13 +46,13 @@ fn other_text(head: &Head<'_>) -> Option<UnsupportedFormat> {
     unsupported_dump(head.text()).or(is_json.then_some(UnsupportedFormat::OtherJson))
 }
 
-/// A zip archive, with the format of its first file if that can be read.
-fn zip(head: &Head<'_>) -> UnsupportedFormat {
+/// The first file of a zip archive, if it can be read: as [`super::importer::Descriptor::files`] names its format.
+fn readable_in_zip(head: &Head<'_>) -> Option<&'static str> {
     // An archive in an archive is not opened.
-    let entry = head.zip_entry().filter(|entry| !entry.bytes.starts_with(b"PK"));
-    match entry.map(|entry| recognize(&Head::new(&entry.name, &entry.bytes))) {
-        Some(Recognized::Known(importer)) => UnsupportedFormat::ZipOf(importer.descriptor().files),
-        _ => UnsupportedFormat::Archive("zip"),
+    let entry = head.zip_entry().filter(|entry| !entry.bytes.starts_with(b"PK"))?;
+    match recognize(&Head::new(&entry.name, &entry.bytes)) {
+        Recognized::Known(importer) => Some(importer.descriptor().files),
+        Recognized::Unsupported(_) | Recognized::Unknown => None,
     }
 }
 

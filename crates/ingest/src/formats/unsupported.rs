@@ -1,6 +1,6 @@
 //! Files that are recognized only to explain why they are skipped.
 
-use super::head::Head;
+use super::head::{Head, ZipEntry};
 use super::pickle;
 
 /// Keys that distinguish an export of Nsight Systems as JSON: one object per line.
@@ -35,8 +35,9 @@ pub(crate) enum UnsupportedFormat {
     Archive(&'static str),
     /// Data compressed by another program than gzip, with the program that decompresses it.
     Compressed(&'static str, &'static str),
-    /// A zip archive that holds a file of a format that can be read, as [`super::importer::Descriptor::files`] names it.
-    ZipOf(&'static str),
+    /// A zip archive; if it begins with a file of a format that can be read, with
+    /// [`Descriptor::files`](super::importer::Descriptor::files) of that format.
+    Zip(Option<&'static str>),
     /// A file of `torch.save`.
     TorchSave,
     /// A report of Nsight Systems.
@@ -81,7 +82,8 @@ impl UnsupportedFormat {
             Self::Compressed(format, program) => {
                 return format!("compressed with {format}: decompress it with `{program}`");
             }
-            Self::ZipOf(files) => {
+            Self::Zip(None) => "a zip archive: unpack it",
+            Self::Zip(Some(files)) => {
                 return format!("a zip archive that begins with one of the {files}: unpack it");
             }
             Self::TorchSave => "a file of torch.save, not a trace",
@@ -151,7 +153,9 @@ impl UnsupportedFormat {
             return Some(Self::Archive("tar"));
         }
         if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
-            return Some(Self::of_zip(head));
+            let is_saved = |entry: &ZipEntry| entry.name.rsplit('/').next() == Some("data.pkl");
+            let is_saved = head.zip_entry().is_some_and(is_saved);
+            return Some(if is_saved { Self::TorchSave } else { Self::Zip(None) });
         }
         if head.is_sqlite() {
             let is_of = |(tables, _): &&(&[&str], Self)| {
@@ -177,15 +181,6 @@ impl UnsupportedFormat {
             return Some(Self::MemoryTimelinePicture);
         }
         pickle::is_pickle(bytes).then_some(Self::OtherPickle)
-    }
-
-    /// A zip archive, by its first file.
-    fn of_zip(head: &Head<'_>) -> Self {
-        let Some(entry) = head.zip_entry() else { return Self::Archive("zip") };
-        if entry.name.ends_with("/data.pkl") || entry.name == "data.pkl" {
-            return Self::TorchSave;
-        }
-        Self::Archive("zip")
     }
 
     /// Recognizes a file by the end of its name, where its bytes say nothing.

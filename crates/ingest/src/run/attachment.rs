@@ -24,14 +24,38 @@ pub(crate) struct AttachmentKind {
     pub(crate) needs: TimelineState,
     /// Rows of its files are added in ascending order of ranks.
     pub(crate) adds_rows_by_rank: bool,
-    /// Creates an attachment without files.
-    pub(crate) create: fn() -> Box<dyn Attachment>,
+    /// Creates an attachment of the files of this kind.
+    pub(crate) create: fn(AttachedFiles) -> Box<dyn Attachment>,
 }
 
 impl AttachmentKind {
     /// Returns whether two importers have the same attachment.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.files == other.files
+    }
+}
+
+/// The files of one kind with their contents, in the order in which they were found.
+#[derive(Default)]
+pub(crate) struct AttachedFiles(Vec<(String, Box<dyn Any + Send>)>);
+
+impl AttachedFiles {
+    pub(crate) fn push(&mut self, file: String, content: Box<dyn Any + Send>) {
+        self.0.push((file, content));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The contents in the type that the importers of the kind return.
+    ///
+    /// # Panics
+    /// If an importer returned another type: a mistake in the code of the format.
+    pub(crate) fn contents<T: Any>(self) -> Vec<(String, T)> {
+        let content =
+            |content: Box<dyn Any + Send>| *content.downcast().expect("one type of content");
+        self.0.into_iter().map(|(file, any)| (file, content(any))).collect()
     }
 }
 
@@ -57,18 +81,11 @@ pub(crate) struct RunContext<'a> {
     pub(crate) has_other_files: bool,
 }
 
-/// The files of one kind. The reader calls `push` for each file, and then the other methods in this order, each for all
-/// kinds.
+/// The files of one kind, at least one. The reader calls the three methods in this order, each for all kinds.
 pub(crate) trait Attachment {
-    /// Adds a file. `content` is of the type that the importers of this kind return.
-    fn push(&mut self, file: String, content: Box<dyn Any + Send>);
-
-    /// Returns whether no file was added.
-    fn is_empty(&self) -> bool;
-
     /// Merges the files into the timelines that they belong to, before one cycle of each rank is chosen. Timelines are in the
-    /// state that [`AttachmentKind::needs`] asks for, unless the attachment has no files. Returns the timelines of which the
-    /// cycle is chosen already, and all others.
+    /// state that [`AttachmentKind::needs`] asks for. Returns the timelines of which the cycle is chosen already, and all
+    /// others.
     ///
     /// # Errors
     /// If a rank has no cycle of the number that the options ask for.
@@ -94,14 +111,6 @@ pub(crate) trait Attachment {
 
     /// Adds sources and rows to the run.
     fn add_to(self: Box<Self>, run: &mut RunBuilder);
-}
-
-/// The content that an importer returned, in the type that the attachment of the same kind takes.
-///
-/// # Panics
-/// If the importer returned another type: a mistake in the code of the format.
-pub(crate) fn content_of<T: Any>(content: Box<dyn Any + Send>) -> T {
-    *content.downcast().expect("importer and attachment agree on the type of the content")
 }
 
 /// The rank that the name of a file states, else that of the only timeline; and which of the two it is.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rayon::prelude::*;
 use trace_model::{Dataset, RunInfo, TableSet, Warning};
 
-use super::attachment::{Attachment, AttachmentKind, RunBuilder, RunContext};
+use super::attachment::{AttachedFiles, Attachment, AttachmentKind, RunBuilder, RunContext};
 use super::clock;
 use super::discover::{FoundRun, InputFile, nested_metrics_warning};
 use super::distinct_runs::distinct_runs;
@@ -69,9 +69,8 @@ pub(crate) fn read<S: RankSink>(
 
     let (path, run_root) = (run.name.clone(), run.root.clone());
     let FilesByKind { mut traces, mut attachments, mut warnings } = group_by_kind(run, results)?;
-    let with_files = attachments.iter().filter(|(_, attachment)| !attachment.is_empty()).count();
-    let context =
-        RunContext { options, name: &path, has_other_files: !traces.is_empty() || with_files > 1 };
+    let has_other_files = !traces.is_empty() || attachments.len() > 1;
+    let context = RunContext { options, name: &path, has_other_files };
     let captures = GraphCaptures::take_from(&mut traces);
     let mut traces = ranks::assign_ranks(traces, &mut warnings);
     if !plan.keeps_as_written()
@@ -80,7 +79,7 @@ pub(crate) fn read<S: RankSink>(
         return Err(Error::SeveralRuns { path, folder: run_root, runs });
     }
     let mut joined = Vec::new();
-    for (_, attachment) in &mut attachments {
+    for attachment in &mut attachments {
         let (own, others) = attachment.join(traces, options, &mut warnings)?;
         joined.extend(own);
         traces = others;
@@ -93,7 +92,7 @@ pub(crate) fn read<S: RankSink>(
     }
     captures.link(&mut traces, &mut warnings);
     ranks::check_world(&traces, &mut warnings);
-    for (_, attachment) in &mut attachments {
+    for attachment in &mut attachments {
         attachment.assign(&traces, context, &mut warnings)?;
     }
 
@@ -120,7 +119,7 @@ pub(crate) fn read<S: RankSink>(
     };
     let placed = clock::place(traces, &mut builder);
     builder.tables = sink.place(placed)?;
-    for (_, attachment) in attachments {
+    for attachment in attachments {
         attachment.add_to(&mut builder);
     }
     let RunBuilder { mut info, mut tables, warnings, capabilities, .. } = builder;
@@ -245,8 +244,8 @@ fn next_batch_within_budget(
 /// The files of a run that could be read.
 struct FilesByKind {
     traces: Vec<(String, RankData)>,
-    /// In the order of [`IMPORTERS`].
-    attachments: Vec<(&'static AttachmentKind, Box<dyn Attachment>)>,
+    /// One for each kind that has files, in the order of [`IMPORTERS`].
+    attachments: Vec<Box<dyn Attachment>>,
     warnings: Vec<Warning>,
 }
 
@@ -257,10 +256,10 @@ fn group_by_kind(
 ) -> Result<FilesByKind, Error> {
     let FoundRun { name, files, is_file, .. } = run;
     let mut traces = Vec::new();
-    let mut attachments: Vec<(&'static AttachmentKind, Box<dyn Attachment>)> = Vec::new();
+    let mut kinds: Vec<(&'static AttachmentKind, AttachedFiles)> = Vec::new();
     for kind in IMPORTERS.iter().filter_map(|importer| importer.attachment()) {
-        if attachments.iter().all(|(known, _)| !known.is(kind)) {
-            attachments.push((kind, (kind.create)()));
+        if kinds.iter().all(|(known, _)| !known.is(kind)) {
+            kinds.push((kind, AttachedFiles::default()));
         }
     }
     let mut warnings = Vec::new();
@@ -268,7 +267,7 @@ fn group_by_kind(
         match result {
             Ok(Loaded::Timeline(trace)) => traces.push((file.file, trace)),
             Ok(Loaded::Attached(kind, content)) => {
-                if let Some((_, own)) = attachments.iter_mut().find(|(known, _)| known.is(kind)) {
+                if let Some((_, own)) = kinds.iter_mut().find(|(known, _)| known.is(kind)) {
                     own.push(file.file, content);
                 }
             }
@@ -284,7 +283,8 @@ fn group_by_kind(
             }
         }
     }
-    if traces.is_empty() && attachments.iter().all(|(_, attachment)| attachment.is_empty()) {
+    kinds.retain(|(_, files)| !files.is_empty());
+    if traces.is_empty() && kinds.is_empty() {
         let first = warnings.into_iter().next();
         return Err(first.map_or_else(
             || Error::NoTrace { path: name.into(), skipped: files.skipped.clone() },
@@ -293,6 +293,7 @@ fn group_by_kind(
     }
     warnings.extend(skipped_warning(&files.skipped));
     warnings.extend(nested_metrics_warning(&files.nested_metrics));
+    let attachments = kinds.into_iter().map(|(kind, files)| (kind.create)(files)).collect();
     Ok(FilesByKind { traces, attachments, warnings })
 }
 

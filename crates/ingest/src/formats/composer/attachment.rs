@@ -1,6 +1,5 @@
 //! Composer's files of a run: the recording that is read of each rank, and its join with PyTorch's traces.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::{Capability, Source, Warning};
@@ -10,7 +9,7 @@ use crate::formats::composer::part::Part;
 use crate::formats::composer::{self, Recording, markers};
 use crate::options::Options;
 use crate::run::attachment::{
-    Attachment, AttachmentKind, RankTraces, RunBuilder, RunContext, TimelineState, content_of,
+    Attachment, AttachmentKind, RankTraces, RunBuilder, RunContext, TimelineState,
 };
 use crate::run::rank_trace::{RankData, RankTrace};
 use crate::run::ranks::{choose_cycle, cycles};
@@ -35,7 +34,6 @@ struct Piece {
 }
 
 /// Composer's files of a run.
-#[derive(Default)]
 pub(crate) struct ComposerFiles {
     recordings: Vec<Recording>,
 }
@@ -45,53 +43,29 @@ pub(crate) static ATTACHMENT: AttachmentKind = AttachmentKind {
     files: "traces of Composer's profiler",
     needs: TimelineState::AsWritten,
     adds_rows_by_rank: true,
-    create: || Box::new(ComposerFiles::default()),
+    create: |files| {
+        let recordings = files.contents().into_iter().map(|(_, recording)| recording);
+        Box::new(ComposerFiles { recordings: recordings.collect() })
+    },
 };
 
 impl Attachment for ComposerFiles {
-    fn push(&mut self, _: String, content: Box<dyn Any + Send>) {
-        self.recordings.push(content_of(content));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.recordings.is_empty()
-    }
-
     fn join(
         &mut self,
         traces: RankTraces,
         options: &Options,
         warnings: &mut Vec<Warning>,
     ) -> Result<(RankTraces, RankTraces), Error> {
-        let mut pending = Vec::new();
-        let mut others = Vec::new();
-        for RankTrace { trace, file, rank, sources, adjust_ns, is_synchronized } in traces {
-            match trace {
-                RankData::Pending(trace) => {
-                    let trace = *trace;
-                    pending.push(RankTrace {
-                        trace,
-                        file,
-                        rank,
-                        sources,
-                        adjust_ns,
-                        is_synchronized,
-                    });
-                }
-                trace @ RankData::Stored(_) => {
-                    others.push(RankTrace {
-                        trace,
-                        file,
-                        rank,
-                        sources,
-                        adjust_ns,
-                        is_synchronized,
-                    });
-                }
-            }
-        }
+        let is_pending = |trace: &RankTrace<RankData>| trace.trace.pending().is_some();
+        let (pending, mut others): (RankTraces, RankTraces) =
+            traces.into_iter().partition(is_pending);
+        let in_memory = |data| match data {
+            RankData::Pending(trace) => Ok(*trace),
+            RankData::Stored(_) => Err(()),
+        };
+        let pending = pending.into_iter().filter_map(|trace| trace.try_map(in_memory).ok());
         let recordings = std::mem::take(&mut self.recordings);
-        let (joined, unjoined) = join(recordings, pending, options.cycle, warnings)?;
+        let (joined, unjoined) = join(recordings, pending.collect(), options.cycle, warnings)?;
         let repend = |trace: RankTrace<Trace>| trace.map(|t| RankData::Pending(Box::new(t)));
         others.extend(unjoined.into_iter().map(repend));
         Ok((joined.into_iter().map(repend).collect(), others))

@@ -1,6 +1,5 @@
 //! Execution traces of a run: the rank of each, and its links to the timeline of that rank.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::tables::{Rank, Ranks};
@@ -10,14 +9,13 @@ use super::link::{HostEvents, Links, link};
 use crate::error::Error;
 use crate::formats::execution::Recording;
 use crate::run::attachment::{
-    Attachment, AttachmentKind, RunBuilder, RunContext, TimelineState, content_of, rank_of_file,
+    Attachment, AttachmentKind, RunBuilder, RunContext, TimelineState, rank_of_file,
 };
 use crate::run::rank_from_name::rank_from_file_name;
 use crate::run::rank_trace::{RankData, RankTrace};
 use crate::warnings::run_warning;
 
 /// The execution traces of a run.
-#[derive(Default)]
 pub(crate) struct ExecutionTraces {
     files: Vec<(String, Recording)>,
     assigned: Vec<AssignedTrace>,
@@ -38,18 +36,10 @@ pub(crate) static ATTACHMENT: AttachmentKind = AttachmentKind {
     files: "execution traces",
     needs: TimelineState::InMemory,
     adds_rows_by_rank: true,
-    create: || Box::new(ExecutionTraces::default()),
+    create: |files| Box::new(ExecutionTraces { files: files.contents(), assigned: Vec::new() }),
 };
 
 impl Attachment for ExecutionTraces {
-    fn push(&mut self, file: String, content: Box<dyn Any + Send>) {
-        self.files.push((file, content_of::<Recording>(content)));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// Gives each execution trace its rank and links it. Of several per rank, the one with the most links is kept;
     /// files without a rank are skipped.
     fn assign(

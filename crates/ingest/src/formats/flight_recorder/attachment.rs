@@ -1,13 +1,12 @@
 //! Dumps of the Flight Recorder in a run: the rank of each, and its place on the run's clock.
 
-use std::any::Any;
 use trace_model::{Capability, Source, Warning};
 
 use crate::error::Error;
 use crate::formats::flight_recorder::{Dump, Encoding};
 use crate::run::attachment::{
     Attachment, AttachmentKind, GuessedRanks, RankFile, RunBuilder, RunContext, TimelineState,
-    content_of, rank_of_file,
+    rank_of_file,
 };
 use crate::run::clock::unaligned_clocks;
 use crate::run::rank_from_name::trailing_number;
@@ -15,7 +14,6 @@ use crate::run::rank_trace::{RankData, RankTrace};
 use crate::warnings::run_warning;
 
 /// The dumps of a run: one for each rank.
-#[derive(Default)]
 pub(crate) struct FlightDumps {
     files: Vec<(String, Dump)>,
     assigned: Vec<AssignedDump>,
@@ -50,18 +48,10 @@ pub(crate) static ATTACHMENT: AttachmentKind = AttachmentKind {
     files: "dumps of the Flight Recorder",
     needs: TimelineState::Stored,
     adds_rows_by_rank: true,
-    create: || Box::new(FlightDumps::default()),
+    create: |files| Box::new(FlightDumps { files: files.contents(), assigned: Vec::new() }),
 };
 
 impl Attachment for FlightDumps {
-    fn push(&mut self, file: String, content: Box<dyn Any + Send>) {
-        self.files.push((file, content_of::<Dump>(content)));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// Gives each dump its rank: the one that the dump or its name states, else that of the only trace, else the lowest. Of
     /// several dumps of a rank, the latest counts.
     fn assign(

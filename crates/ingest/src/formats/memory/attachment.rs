@@ -1,6 +1,5 @@
 //! Memory snapshots and memory timelines of a run: the rank of each, and its place on the run's clock.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::{Capability, Source, Warning};
@@ -10,7 +9,7 @@ use super::timeline::Curve;
 use crate::error::Error;
 use crate::run::attachment::{
     Attachment, AttachmentKind, GuessedRanks, RankFile, RunBuilder, RunContext, TimelineState,
-    content_of, rank_of_file,
+    rank_of_file,
 };
 use crate::run::clock::unaligned_clocks;
 use crate::run::rank_trace::{RankData, RankTrace};
@@ -59,7 +58,6 @@ impl MemoryFile {
 }
 
 /// The memory files of a run.
-#[derive(Default)]
 pub(crate) struct MemoryFiles {
     files: Vec<(String, MemoryFile)>,
     assigned: Vec<AssignedFile>,
@@ -70,18 +68,10 @@ pub(crate) static ATTACHMENT: AttachmentKind = AttachmentKind {
     files: "memory snapshots or timelines",
     needs: TimelineState::Stored,
     adds_rows_by_rank: false,
-    create: || Box::new(MemoryFiles::default()),
+    create: |files| Box::new(MemoryFiles { files: files.contents(), assigned: Vec::new() }),
 };
 
 impl Attachment for MemoryFiles {
-    fn push(&mut self, file: String, content: Box<dyn Any + Send>) {
-        self.files.push((file, content_of::<MemoryFile>(content)));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// Gives each file its rank: the one that its name states, else that of the only trace, else the lowest.
     fn assign(
         &mut self,

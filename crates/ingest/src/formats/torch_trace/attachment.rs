@@ -1,6 +1,5 @@
 //! Logs of `torch.compile` in a run: the rank of each, and its place on the run's clock.
 
-use std::any::Any;
 use trace_model::column::NULL_I64;
 use trace_model::{Capability, Source, Warning};
 
@@ -8,13 +7,12 @@ use crate::error::Error;
 use crate::formats::torch_trace::CompileLog;
 use crate::run::attachment::{
     Attachment, AttachmentKind, GuessedRanks, RankFile, RunBuilder, RunContext, TimelineState,
-    content_of, rank_of_file,
+    rank_of_file,
 };
 use crate::run::clock::unaligned_clocks;
 use crate::run::rank_trace::{RankData, RankTrace};
 
 /// The logs of a run. A rank may have several: one for each of its processes.
-#[derive(Default)]
 pub(crate) struct CompileLogs {
     files: Vec<(String, CompileLog)>,
     assigned: Vec<AssignedLog>,
@@ -40,18 +38,10 @@ pub(crate) static ATTACHMENT: AttachmentKind = AttachmentKind {
     files: "logs of torch.compile",
     needs: TimelineState::Stored,
     adds_rows_by_rank: true,
-    create: || Box::new(CompileLogs::default()),
+    create: |files| Box::new(CompileLogs { files: files.contents(), assigned: Vec::new() }),
 };
 
 impl Attachment for CompileLogs {
-    fn push(&mut self, file: String, content: Box<dyn Any + Send>) {
-        self.files.push((file, content_of::<CompileLog>(content)));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// Gives each log its rank: the one that its records or its name state, else that of the only trace, else the lowest.
     fn assign(
         &mut self,

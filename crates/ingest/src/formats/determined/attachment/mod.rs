@@ -9,7 +9,6 @@ mod timings;
 mod trial;
 mod units;
 
-use std::any::Any;
 use std::collections::BTreeSet;
 
 use trace_model::{StrId, Warning};
@@ -19,14 +18,11 @@ use self::merge::{Merged, merge};
 use self::trial::{Trial, agents, file};
 use crate::error::Error;
 use crate::formats::determined::metrics::Metrics;
-use crate::run::attachment::{
-    Attachment, AttachmentKind, RunBuilder, RunContext, TimelineState, content_of,
-};
+use crate::run::attachment::{Attachment, AttachmentKind, RunBuilder, RunContext, TimelineState};
 use crate::run::rank_trace::{RankData, RankTrace};
 use crate::warnings::run_warning;
 
 /// Determined's metrics in a run.
-#[derive(Default)]
 pub(crate) struct DeterminedFiles {
     files: Vec<(String, Metrics)>,
     trial: Option<Trial>,
@@ -44,18 +40,10 @@ pub(crate) static ATTACHMENT: AttachmentKind = AttachmentKind {
     files: "metrics of Determined's profiler",
     needs: TimelineState::Stored,
     adds_rows_by_rank: true,
-    create: || Box::new(DeterminedFiles::default()),
+    create: |files| Box::new(DeterminedFiles { files: files.contents(), trial: None }),
 };
 
 impl Attachment for DeterminedFiles {
-    fn push(&mut self, file: String, content: Box<dyn Any + Send>) {
-        self.files.push((file, content_of::<Metrics>(content)));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.files.is_empty()
-    }
-
     /// Chooses the trial.
     fn assign(
         &mut self,
