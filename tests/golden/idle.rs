@@ -30,6 +30,14 @@ const READINGS: [(&str, &str, f64, f64); 14] = [
     ("mi210_gpu_only", "op_dispatch_ratio", 0.0, 0.0),
 ];
 
+/// The same for inputs beside the traces: the file, the column and its share.
+const INPUT_READINGS: [(&str, &str, f64, f64); 3] = [
+    // 24 products of matrices on the CPU, 320 us each, between copies.
+    ("strangers/cpu_matmul_between_copies.json", "cpu_work_ratio", 86.0, 92.0),
+    ("strangers/cpu_matmul_between_copies.json", "dispatch_ratio", 0.0, 10.0),
+    ("strangers/cpu_matmul_between_copies.json", "creation_ratio", 0.0, 0.0),
+];
+
 /// One test per trace, and one per number that a person read.
 pub(crate) fn cases() -> Vec<Case> {
     harness::require(DEVICES, 41);
@@ -50,6 +58,15 @@ pub(crate) fn cases() -> Vec<Case> {
             assert!((low..=high).contains(&pct), "{pct:.2} %, expected {low} to {high} %");
         };
         cases.push(Case::of_trace(trace, column, test));
+    }
+    for (input, column, low, high) in INPUT_READINGS {
+        let test = move || {
+            let path = corpus::corpus().join("inputs").join(input);
+            let query = format!("SELECT max({column}) * 100 AS pct FROM gpu_idle_causes");
+            let pct = rows(&runs::open_path(&path).run, &query)[0]["pct"].as_f64().unwrap();
+            assert!((low..=high).contains(&pct), "{pct:.2} %, expected {low} to {high} %");
+        };
+        cases.push(Case::of_trace(input, column, test));
     }
     cases
 }
@@ -87,7 +104,7 @@ fn causes_add_up(path: &Path) {
     let run = &shared.run;
     let query = "SELECT u.rank, u.device, u.idle_ns, c.idle_ns AS sum_ns,
             c.dataloader_ns + c.sync_ns + c.allocation_ns + c.copy_api_ns + c.launch_api_ns + c.op_dispatch_ns
-                + c.cpu_compute_ns + c.first_launch_ns + c.python_ns + c.launch_latency_ns + c.dependency_ns + c.other_stream_ns + c.collective_ns
+                + c.cpu_compute_ns + c.first_launch_ns + c.startup_ns + c.compiling_ns + c.profiler_ns + c.python_ns + c.launch_latency_ns + c.dependency_ns + c.other_stream_ns + c.collective_ns
                 + c.unlinked_ns + c.graph_replay_ns + c.unrecorded_work_ns + c.stream_capture_ns
                 + c.recording_end_ns + c.no_host_events_ns AS causes_ns,
             c.dataloader_ns + c.sync_ns + c.host_ns + c.device_wait_ns + c.unattributed_ns AS groups_ns

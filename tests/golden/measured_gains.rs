@@ -163,8 +163,8 @@ impl Prediction {
     fn of_report(report: &Report, runs: [&str; 2], fix: &str, [now_ns, then_ns]: [i64; 2]) -> Self {
         let found = report.findings.iter().flat_map(|f| &f.fixes).find(|f| f.fix == fix);
         let unprofiled_ms = report.plan.as_ref().map_or(0.0, |plan| plan.unprofiled_ms.mid);
-        let said =
-            found.map(|found| (found.clone(), unprofiled_ms * (1.0 - found.alone_pct.mid / 100.0)));
+        let said = found
+            .map(|found| (found.clone(), unprofiled_ms * (1.0 - found.predicted_pct.mid / 100.0)));
         let (now_ms, then_ms) = (now_ns as f64 / 1e6, then_ns as f64 / 1e6);
         let [slow, mended] = runs.map(str::to_owned);
         Self { slow, mended, fix: fix.to_owned(), now_ms, then_ms, said }
@@ -178,12 +178,12 @@ impl Prediction {
     fn holds(&self) -> bool {
         let saved_pct = self.saved_pct();
         self.said.as_ref().map_or(saved_pct < 1.0, |(fix, _)| {
-            (fix.alone_pct.low..=fix.alone_pct.high).contains(&saved_pct)
+            (fix.predicted_pct.low..=fix.predicted_pct.high).contains(&saved_pct)
         })
     }
 
     fn width_pct(&self) -> Option<f64> {
-        self.said.as_ref().map(|(fix, _)| fix.alone_pct.high - fix.alone_pct.low)
+        self.said.as_ref().map(|(fix, _)| fix.predicted_pct.high - fix.predicted_pct.low)
     }
 
     /// Relative error of the predicted step.
@@ -298,9 +298,9 @@ fn predictions_hold() {
     for prediction in &predictions {
         let Some((fix, predicted_ms)) = &prediction.said else { continue };
         let (slow, name) = (&prediction.slow, &prediction.fix);
-        assert!(*predicted_ms > 0.0 && fix.alone_pct.high <= 100.0, "{slow}: {name}");
-        assert!(fix.alone_pct.low <= fix.alone_pct.mid, "{slow}: {name}");
-        assert!(fix.alone_pct.mid <= fix.alone_pct.high, "{slow}: {name}");
+        assert!(*predicted_ms > 0.0 && fix.predicted_pct.high <= 100.0, "{slow}: {name}");
+        assert!(fix.predicted_pct.low <= fix.predicted_pct.mid, "{slow}: {name}");
+        assert!(fix.predicted_pct.mid <= fix.predicted_pct.high, "{slow}: {name}");
     }
 }
 
@@ -318,7 +318,7 @@ fn of_corpus(slow: &str, mended: &str) -> Prediction {
     let mut said = Prediction::of_report(&report, [slow, mended], "loader-workers", times_ns);
     // The steps that these runs are measured by were recorded too.
     if let Some((fix, step_ms)) = &mut said.said {
-        *step_ms = said.now_ms * (1.0 - fix.alone_pct.mid / 100.0);
+        *step_ms = said.now_ms * (1.0 - fix.predicted_pct.mid / 100.0);
     }
     said
 }
@@ -356,7 +356,7 @@ fn predictions_for_other_programs_hold() {
     // The host is the limit, and autocast adds casts.
     let slower = predictions.iter().find(|p| p.slow == "denoiser_tf32").unwrap();
     let (fix, _) = slower.said.as_ref().unwrap();
-    assert!(fix.alone_pct.mid < 0.0 && slower.saved_pct() < 0.0, "{:?}", fix.alone_pct);
+    assert!(fix.predicted_pct.mid < 0.0 && slower.saved_pct() < 0.0, "{:?}", fix.predicted_pct);
 }
 
 fn predictions_where_the_host_is_the_limit_hold() {
@@ -368,7 +368,11 @@ fn predictions_where_the_host_is_the_limit_hold() {
     let casts = predictions.iter().filter(|p| p.fix == "mixed-precision");
     for said in casts {
         assert!(said.saved_pct() < 0.0, "{}: {:.1} %", said.slow, said.saved_pct());
-        assert!(said.said.as_ref().is_none_or(|(fix, _)| fix.alone_pct.mid < 0.0), "{}", said.slow);
+        assert!(
+            said.said.as_ref().is_none_or(|(fix, _)| fix.predicted_pct.mid < 0.0),
+            "{}",
+            said.slow
+        );
     }
 }
 
@@ -434,7 +438,7 @@ const CPU_CODES: [(&str, &str); 12] = [
     ("fused-optimizer", "OP001"),
     ("inference-mode", "OP006"),
     ("larger-batch", "OP015"),
-    ("less-python", "HB012"),
+    ("less-cpu-python", "HB012"),
     ("loader-workers", "IN001"),
     ("more-threads", "OP013"),
     ("no-debug-mode", "OP007"),
@@ -536,7 +540,7 @@ fn rows(predictions: &[Prediction]) -> String {
     for prediction in predictions {
         let (said, step) = match &prediction.said {
             Some((fix, predicted_ms)) => {
-                let Range { low, high, .. } = fix.alone_pct;
+                let Range { low, high, .. } = fix.predicted_pct;
                 (format!("{low:.1} to {high:.1} %"), format!("{predicted_ms:.2} ms"))
             }
             None => ("nothing".to_owned(), String::new()),
@@ -616,7 +620,11 @@ fn journey() -> String {
                 let told =
                     Prediction::new(&stage.run, &after.run, code, stage.step_ns, after.step_ns);
                 let said = told.said.as_ref().map_or_else(String::new, |(fix, _)| {
-                    format!("{:.1} to {:.1} %", fix.alone_pct.low.max(0.0), fix.alone_pct.high)
+                    format!(
+                        "{:.1} to {:.1} %",
+                        fix.predicted_pct.low.max(0.0),
+                        fix.predicted_pct.high
+                    )
                 });
                 writeln!(text, " {done} | {:.1} % | {said} |", told.saved_pct())
             }

@@ -13,6 +13,7 @@ mod cloud;
 mod command_line;
 mod compiled;
 mod configuration;
+mod cpu_programs;
 mod critical;
 mod cut;
 mod damage;
@@ -55,5 +56,6 @@ mod soak;
 mod supply_chain;
 #[path = "../support/mod.rs"]
 mod support;
+mod training_modes;
 mod trust;
 mod watch;

@@ -76,11 +76,60 @@ fn planted_causes_come_first() {
         ("kept_outputs", "MM021", "Memory is kept from iteration to iteration"),
         ("logits", "MM022", "One short peak"),
         ("copies", "MM026", "Parameters seem to be held twice"),
+        ("autocast", "MM026", "Forward passes hold a copy of the weights in 16 bits"),
     ];
     for (program, code, title) in expected {
         let (found, text) = first_finding(program);
         assert_eq!(found, code, "{program}: {text}");
         assert!(text.starts_with(title), "{program}: {text}");
+    }
+}
+
+/// Gradients wait to be cleared, and the optimizer has made its state: one step does not show that memory is kept.
+#[test]
+fn a_single_step_keeps_nothing() {
+    let report = planted("one_step").check(&default_rules()).unwrap();
+    assert!(report.findings.iter().all(|finding| finding.code != "MM021"));
+    let kept = report.unknown.iter().find(|rule| rule.code == "MM021").unwrap();
+    assert!(
+        kept.reason.contains("what is kept from iteration to iteration; the snapshot has 1"),
+        "{}",
+        kept.reason
+    );
+}
+
+/// Who holds the peak, where it is allocated, and what would shrink it: also where no rule fires.
+#[test]
+fn every_snapshot_says_who_holds_the_peak() {
+    for (program, expected) in [
+        (
+            "attention",
+            &[
+                "temporaries of the backward pass",
+                "allocated in `planted.py:",
+                "F.scaled_dot_product_attention",
+            ][..],
+        ),
+        (
+            "one_step",
+            &["optimizer state", "allocated in `planted.py:", "optimizer state in 8 bits"],
+        ),
+        ("activations", &["activations", "allocated in `planted.py:", "computed again"]),
+        ("evaluation", &["activations", "`torch.inference_mode()`"]),
+        ("autocast", &["16-bit copies of weights 3", "parameters"]),
+    ] {
+        let report = planted(program).check(&default_rules()).unwrap();
+        let summary = report.recording.unwrap().summary;
+        for part in expected {
+            assert!(summary.contains(part), "{program}: no {part} in {summary}");
+        }
+    }
+    let programs = programs().peaks_bytes;
+    for program in programs.keys() {
+        let report = planted(program).check(&default_rules()).unwrap();
+        let summary = report.recording.unwrap().summary;
+        assert!(summary.contains("Most at the peak: "), "{program}: {summary}");
+        assert!(!summary.contains("None") && !summary.contains("unwind"), "{program}: {summary}");
     }
 }
 

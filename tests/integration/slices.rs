@@ -43,9 +43,11 @@ fn listed_suites_exist() {
     }
     for name in suites("loop").chain(suites("test")) {
         let (module, test) = name.rsplit_once("::").unwrap();
-        let module = tests.join("integration").join(module.replace("::", "/"));
-        let file = [module.with_extension("rs"), module.join("mod.rs")];
-        let text = read(file.iter().find(|file| file.is_file()).expect(name));
+        let modules = ["integration", "golden"]
+            .map(|suite| tests.join(suite).join(module.replace("::", "/")));
+        let mut files =
+            modules.iter().flat_map(|module| [module.with_extension("rs"), module.join("mod.rs")]);
+        let text = read(&files.find(|file| file.is_file()).expect(name));
         assert!(text.contains(&format!("fn {test}(")), "there is no test {name}");
         let is_loop = suites("loop").any(|other| other == name);
         assert!(

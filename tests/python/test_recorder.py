@@ -1,13 +1,14 @@
 """The files that a recording writes, with a profiler that needs no PyTorch."""
 
 import gzip
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from trace_advisor._recorder import TraceFolder
+from trace_advisor._recorder import INSTRUCTION_SETS, TraceFolder, usable_cores, with_processor
 
 TRACE = '{"traceEvents": []}'
 
@@ -39,10 +40,32 @@ def test_traces_are_written_where_nobody_else_can_write(tmp_path):
     profiler.export_chrome_trace = lambda path: (modes.append(os.stat(os.path.dirname(path)).st_mode), export(path))
     path = folder.write(profiler)
     assert path.endswith("rank0_cycle1.pt.trace.json.gz")
-    assert gzip.open(path, "rt").read() == TRACE
+    assert json.load(gzip.open(path, "rt"))["traceEvents"] == []
     assert [mode & 0o777 for mode in modes] == [0o700]
     assert not victim.exists()
     assert len(os.listdir(tmp_path / "run")) == 4
+
+
+def test_a_trace_describes_the_processor(tmp_path):
+    path = TraceFolder(tmp_path / "run").write(Profiler())
+    entries = json.load(gzip.open(path, "rt"))
+    assert list(entries) == ["processorProperties", "traceEvents"]
+    processor = entries["processorProperties"]
+    assert list(processor) == ["name", "cores", "threads", "flags"]
+    assert 1 <= processor["cores"] == usable_cores() <= os.cpu_count()
+    if sys.platform == "linux":
+        assert processor["flags"] == [flag for flag in INSTRUCTION_SETS if flag in processor["flags"]]
+
+
+@pytest.mark.parametrize("head", [b"", b"{}", b"[1]", b" {\n}", b"x{", b"{ 1"])
+def test_what_is_no_object_with_entries_is_not_changed(head):
+    assert with_processor(head) == head
+
+
+def test_the_processor_stands_before_the_first_entry():
+    head = with_processor(b' {\n  "schemaVersion": 1')
+    assert head.startswith(b' {"processorProperties": {"name": ')
+    assert head.endswith(b'},\n  "schemaVersion": 1')
 
 
 def test_a_trace_that_fails_leaves_nothing(tmp_path):

@@ -11,7 +11,7 @@ const BUSY_VIEW: &str = "gpu_utilization";
 const IDLE_VIEW: &str = "gpu_idle_causes";
 
 /// Columns of [`BUSY_VIEW`] and [`IDLE_VIEW`] that add up to 1, with the name of the part, in order of the bar.
-const PARTS: [(&str, &str, &str); 14] = [
+const PARTS: [(&str, &str, &str); 18] = [
     ("computation", BUSY_VIEW, "computation_ratio"),
     ("communication", BUSY_VIEW, "exposed_communication_ratio"),
     ("copies", BUSY_VIEW, "exposed_copy_ratio"),
@@ -25,6 +25,10 @@ const PARTS: [(&str, &str, &str); 14] = [
     ("waiting for other streams", IDLE_VIEW, "other_stream_ratio"),
     ("gaps between kernels", IDLE_VIEW, "dependency_ratio"),
     ("first launches", IDLE_VIEW, "first_launch_ratio"),
+    ("start-up", IDLE_VIEW, "startup_ratio"),
+    ("compiling", IDLE_VIEW, "compiling_ratio"),
+    ("profiler", IDLE_VIEW, "profiler_ratio"),
+    ("host not recorded", IDLE_VIEW, "no_host_events_ratio"),
     ("unknown", IDLE_VIEW, UNKNOWN),
 ];
 
@@ -33,10 +37,11 @@ const HOST_VIEW: &str = "op_cpu_work";
 
 /// Columns of [`HOST_VIEW`], with the name of the part and whether the thread computes, in order of the bar. What they
 /// leave is [`OUTSIDE_OPERATORS`].
-const HOST_PARTS: [(&str, bool, &str); 4] = [
+const HOST_PARTS: [(&str, bool, &str); 5] = [
     ("matmuls", true, "matmul_ratio"),
     ("convolutions", true, "convolution_ratio"),
     ("other operators", true, "other_op_ratio"),
+    ("communication", false, "communication_ratio"),
     ("data loading", false, "loading_ratio"),
 ];
 

@@ -104,6 +104,7 @@ impl Compiler<'_, '_> {
             checker.expression(text);
         }
         let lower_confidence = checker.caveats(merged);
+        let unpredicted = checker.severity_limits(merged);
         let gain = checker.gain(merged);
         let source = checker.source(merged, metrics);
         // A row that states traits does not make the rule need them.
@@ -140,6 +141,7 @@ impl Compiler<'_, '_> {
                 .last(|t| t.confidence.as_ref())
                 .map_or(Confidence::High, |(_, c)| *c),
             lower_confidence,
+            unpredicted,
             within: None,
             refines: merged.refines(),
             weakens: Vec::new(),

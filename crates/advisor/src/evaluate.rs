@@ -9,7 +9,7 @@ use trace_model::{FailedTable, MetricTable, RunInfo, Warning, damage};
 
 use crate::breakdown::breakdown;
 use crate::evaluate_rule::{RuleVerdict, StepTimes, evaluate_rule};
-use crate::finding::Finding;
+use crate::finding::{Finding, FindingLeftOutFix};
 use crate::ignore::{Date, Ignore};
 use crate::recording::Recording;
 use crate::report::{
@@ -59,9 +59,23 @@ pub fn evaluate_without(
         evaluate_rules(caveat_rules.iter(), rules, tables, &steps, &traits, &env).findings;
     apply_caveats(&mut findings, rules.rules().iter().chain(caveat_rules), &hidden_notes);
     let below_min_gain = drop_below_min_gain(&mut findings, rules.policy().min_gain_pct);
-    let fixes = rules.fixes().iter().filter_map(|fix| fix.for_run(&traits, &env)).collect();
-    let totals =
-        RunTotals { slowest_step_ns: steps.slowest(), ranks: steps.slowest_ranks(), fixes };
+    let (mut fixes, mut left_out) = (Vec::new(), Vec::new());
+    for fix in rules.fixes() {
+        match fix.for_run(&traits, &env) {
+            Ok(fix) => fixes.push(fix),
+            Err(reason) => left_out.push(reason),
+        }
+    }
+    for finding in &mut findings {
+        let of_finding = left_out.iter().filter(|fix| fix.rules.contains(&finding.code));
+        finding.left_out_fixes = of_finding.map(FindingLeftOutFix::from).collect();
+    }
+    let totals = RunTotals {
+        slowest_step_ns: steps.slowest(),
+        ranks: steps.slowest_ranks(),
+        fixes,
+        memory_prediction: Recording::memory_prediction(tables),
+    };
     let mut report = Report::new(run, totals);
     report.breakdown = breakdown(tables, steps.slowest_rank());
     let formats: Vec<&str> = run.sources.iter().map(|source| source.format.as_ref()).collect();

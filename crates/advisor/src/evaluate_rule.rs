@@ -253,10 +253,14 @@ fn finding<'s>(
         affected,
         gain,
         fixes: Vec::new(),
+        unknown_fixes: Vec::new(),
         is_cause: false,
         own_confidence: confidence,
+        severity_limits: severity_limits(rule, env, &context),
+        unpredicted_pct: 0.0,
         plan_position: None,
         evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
+        left_out_fixes: Vec::new(),
         occurrences: None,
         source: Vec::new(),
         advice: advice.filter(|text| !text.is_empty()).collect(),
@@ -312,6 +316,19 @@ fn confidence<'s>(
         }
     }
     (confidence, caveats)
+}
+
+/// The limits of the severity that hold for a row, each with its reason.
+fn severity_limits<'s>(
+    rule: &'s Rule,
+    env: &Environment<'s>,
+    context: &Context,
+) -> Vec<(Severity, String)> {
+    let holds = |when: &'s str| {
+        expr::Formula::new(env, when).is_ok_and(|formula| formula.truth(context) == Ok(true))
+    };
+    let limits = rule.unpredicted.iter().filter(|limit| holds(&limit.when));
+    limits.map(|limit| (limit.to, limit.reason.render_or_source(env, context))).collect()
 }
 
 fn affected(rule: &Rule, table: &MetricTable, verdicts: &RowVerdicts<'_>) -> Affected {

@@ -306,6 +306,14 @@ fn false_alarms(rule: &Rule) -> Option<String> {
         }
         paragraphs.push(text);
     }
+    if !rule.unpredicted.is_empty() {
+        let mut text = "Where no fix is predicted to save time, the severity is lower\n".to_owned();
+        for limit in &rule.unpredicted {
+            let reason = in_general_text(&limit.reason);
+            let _ = write!(text, "\n- (at most {}) if `{}`: {reason}", limit.to, limit.when);
+        }
+        paragraphs.push(text);
+    }
     (!paragraphs.is_empty())
         .then(|| format!("## When it may be a false alarm\n\n{}", paragraphs.join("\n\n")))
 }

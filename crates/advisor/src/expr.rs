@@ -27,6 +27,9 @@ pub(crate) const EXTRA_NAMES: [&str; 3] = ["value", "threshold", "severity"];
 /// Name of the traits in texts and expressions.
 pub(crate) const RUN: &str = "run";
 
+/// The text that stands for a value that the row does not have.
+pub(crate) const NO_VALUE: &str = "(not recorded)";
+
 /// The trait that a name refers to: `vendor` for `run.vendor`.
 pub(crate) fn trait_of(name: &str) -> Option<&str> {
     name.strip_prefix(RUN)?.strip_prefix('.')
@@ -36,6 +39,14 @@ pub(crate) fn trait_of(name: &str) -> Option<&str> {
 pub(crate) fn environment<'s>() -> Environment<'s> {
     let mut env = Environment::empty();
     env.set_fuel(Some(FUEL));
+    // If the text of a rule does not handle a missing value, the report does not print `none`.
+    env.set_formatter(|out, state, value| {
+        if value.is_none() {
+            out.write_str(NO_VALUE).map_err(Error::from)
+        } else {
+            minijinja::escape_formatter(out, state, value)
+        }
+    });
     env.add_filter("pct", |v: Jinja| number(&v, |x| format!("{} %", decimals(x * 100.0, 1))));
     env.add_filter("ms", |v: Jinja| {
         number(&v, |x| format!("{} ms", decimals(x / NS_PER_MS as f64, 2)))
@@ -52,7 +63,13 @@ pub(crate) fn environment<'s>() -> Environment<'s> {
     env.add_filter("count", |v: Jinja| number(&v, |x| thousands(x.round() as i64)));
     env.add_filter("ordinal", |v: Jinja| number(&v, ordinal));
     env.add_filter("plural", |v: Jinja, one: String, many: Option<String>| plural(&v, &one, many));
-    env.add_filter("short", |v: Jinja| short(&v.to_string()).into_owned());
+    env.add_filter("short", |v: Jinja| {
+        if v.is_none() || v.is_undefined() {
+            NO_VALUE.to_owned()
+        } else {
+            short(&v.to_string()).into_owned()
+        }
+    });
     env.add_filter(
         "default",
         |v: Jinja, other: Jinja| {
@@ -97,6 +114,9 @@ fn ordinal(value: f64) -> String {
 
 /// `1 hole`, `6,093 holes`: a number, also one that a filter has formatted, with its noun.
 fn plural(value: &Jinja, one: &str, many: Option<String>) -> String {
+    if value.is_none() || value.is_undefined() {
+        return format!("an unknown number of {}", many.unwrap_or_else(|| format!("{one}s")));
+    }
     let text = value.to_string();
     let text = text.parse().map_or(text, thousands);
     let word = match many {
@@ -427,6 +447,8 @@ mod tests {
                 "{{ 6093|plural('kernel') }} {{ 1234567|count }} {{ 999|count }}",
                 "6,093 kernels 1,234,567 999",
             ),
+            ("`{{ absent }}` {{ absent|short }}", "`(not recorded)` (not recorded)"),
+            ("{{ absent|plural('hole') }}", "an unknown number of holes"),
             ("{% if absent is none %}a{% else %}b{% endif %}", "a"),
         ] {
             assert_eq!(render(&environment(), text, &row()).as_deref(), Ok(expected), "{text}");

@@ -127,6 +127,8 @@ pub(crate) struct RuleTable {
     pub(crate) confidence: Option<Confidence>,
     /// Conditions that lower the confidence.
     pub(crate) lower_confidence: Option<Vec<CaveatTable>>,
+    /// Limits of the severity where no fix is predicted to save time.
+    pub(crate) unpredicted: Option<Vec<SeverityLimitTable>>,
     /// The rule (code or name) whose time contains the time of this one: the tree of causes.
     #[schemars(with = "Option<String>")]
     pub(crate) within: Option<Spanned<String>>,
@@ -197,6 +199,7 @@ impl RuleTable {
             || self.gain.is_some()
             || self.confidence.is_some()
             || self.lower_confidence.is_some()
+            || self.unpredicted.is_some()
     }
 }
 
@@ -282,6 +285,20 @@ pub(crate) struct CaveatTable {
     pub(crate) to: Option<Confidence>,
 }
 
+/// A limit of the severity of a finding for which no fix is predicted to save time.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SeverityLimitTable {
+    /// Expression over the columns of the worst row.
+    #[schemars(with = "String")]
+    pub(crate) when: Spanned<String>,
+    /// Upper limit of the severity.
+    pub(crate) to: Severity,
+    /// Shown at the end of the message: a template, or a list of parts.
+    #[schemars(with = "TextValue")]
+    pub(crate) reason: Spanned<TextValue>,
+}
+
 /// Step time that a fix could save.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -333,9 +350,10 @@ pub(crate) enum Cell {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FixTable {
-    /// The fix applies unless this expression over the traits of the run is false: `not run.is_compiled`.
-    #[schemars(with = "Option<String>")]
-    pub(crate) when: Option<Spanned<String>>,
+    /// The conditions for offering the fix: the hardware supports it, and the run does not use it yet.
+    pub(crate) requires: Option<Vec<FixRequirementTable>>,
+    /// Instead of `requires`: why the fix is right wherever one of its rules fires.
+    pub(crate) unconditional: Option<String>,
     /// What to do, in a few words: `Load batches in worker processes`. A template over the traits of the run.
     #[schemars(with = "Option<String>")]
     pub(crate) title: Option<Spanned<String>>,
@@ -354,16 +372,31 @@ pub(crate) struct FixTable {
     pub(crate) edits: Option<Vec<Spanned<EditTable>>>,
 }
 
+/// A condition of a fix.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FixRequirementTable {
+    /// Expression over the traits of the run: `not run.is_compiled`. The fix is left out if the expression is false. An
+    /// expression that reads an unknown trait holds.
+    #[schemars(with = "String")]
+    pub(crate) expr: Spanned<String>,
+    /// Why the fix is left out: a template over the traits of the run, to follow "because".
+    #[schemars(with = "String")]
+    pub(crate) reason: Spanned<String>,
+}
+
 /// One change of the recording: exactly one of `device`, `host`, `host_time`, `waits`, `stream_waits`,
 /// `stream_gaps` and `ranks`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditTable {
     /// A query for the device activities whose duration changes: `rank`, `event_id`, and, unless `left` is stated,
-    /// `left_low_ns` and `left_high_ns`.
+    /// `left_low_ns` and `left_high_ns`. Where these are NULL, the effect on the activity is unknown, and the column
+    /// `unknown` says why. The column `least_ns` overrides `least`.
     pub(crate) device: Option<String>,
     /// A query for time of host threads that changes: `rank`, `thread`, `ts_ns`, `dur_ns`, and, unless `left` is stated,
-    /// `left_low` and `left_high`. Where nothing may be left, calls no longer wait for the device.
+    /// `left_low` and `left_high`. Where nothing may be left, calls no longer wait for the device. The column `least` overrides
+    /// `least`.
     pub(crate) host: Option<String>,
     /// Classes of host time that change: `operator`, `runtime_call`, `python`, `annotation`, `gap`.
     pub(crate) host_time: Option<Vec<String>>,
@@ -378,10 +411,16 @@ pub(crate) struct EditTable {
     /// Share of the time that is left: lower and upper end of an 80 % interval; `[0, 0]` if not stated. More than 1, up to
     /// 4, where a fix adds time.
     pub(crate) left: Option<[f64; 2]>,
+    /// With `device`, `host` or `host_time`: least share of the time that the hardware allows, even if the fix saves more than
+    /// it claims.
+    pub(crate) least: Option<f64>,
     /// With `host`: share that is left of the device activities launched in that time.
     pub(crate) launched: Option<[f64; 2]>,
     /// The time moves to this many threads or processes that work at the same time.
     pub(crate) workers: Option<u32>,
+    /// With `workers`: factor of the time that the work takes there, lower and upper end of an 80 % interval; `[1, 1]` if not
+    /// stated.
+    pub(crate) slowdown: Option<[f64; 2]>,
 }
 
 impl Cell {

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use trace_model::retiming::Interval;
 use trace_model::{Unit, Value};
 
+use crate::fix::LeftOutFix;
 use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
 /// The finding of one rule in the run.
@@ -50,6 +51,12 @@ pub struct Finding {
     /// Fixes, in the order of the plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fixes: Vec<FindingFix>,
+    /// Fixes of the rule that are not offered, because this run rules them out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out_fixes: Vec<FindingLeftOutFix>,
+    /// Fixes that apply, but whose saving is unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown_fixes: Vec<UnknownFix>,
     /// The rows that it is based on, worst first.
     pub evidence: Vec<Evidence>,
     /// The time ranges in which it occurs, if the rule has a query for them.
@@ -74,6 +81,12 @@ pub struct Finding {
     /// The confidence before notes about the trace lowered it.
     #[serde(skip)]
     pub(crate) own_confidence: Confidence,
+    /// Limits of the severity where no fix is predicted to save time, each with its reason.
+    #[serde(skip)]
+    pub(crate) severity_limits: Vec<(Severity, String)>,
+    /// Percent of the time that it takes, if its rule knows why no fix of it can be predicted: 0 otherwise.
+    #[serde(skip)]
+    pub(crate) unpredicted_pct: f64,
     /// Position in the plan of the fix that it stands for.
     #[serde(skip)]
     pub(crate) plan_position: Option<usize>,
@@ -89,6 +102,40 @@ impl Finding {
     /// Whether it is a note about the trace, not advice about the program.
     pub fn is_note(&self) -> bool {
         self.is_note
+    }
+
+    /// Whether the finding has a predicted saving: by timing the recording again under a fix, alone or after the earlier fixes
+    /// of the plan, or as measured time.
+    pub fn is_predicted(&self) -> bool {
+        let has_evidence = matches!(self.gain.method, GainMethod::Retimed | GainMethod::Measured);
+        let saves = |pct: Option<f64>| pct.is_some_and(|pct| pct > 0.0);
+        let is_planned = || self.fixes.iter().any(|fix| fix.plan_position.is_some());
+        has_evidence
+            && (saves(self.gain.high_pct) || is_planned() && saves(self.gain.next_high_pct))
+    }
+
+    /// Whether every fix of this finding that was timed probably makes the run slower.
+    pub(crate) fn has_harmful_fixes(&self) -> bool {
+        !self.fixes.is_empty() && self.fixes.iter().all(|fix| fix.alone_pct.mid < 0.0)
+    }
+
+    /// If no fix saves time by itself, lowers the severity to the limits of its rule and says why.
+    pub(crate) fn limit_severity(&mut self) {
+        if self.is_predicted() && self.gain.high_pct.is_some_and(|pct| pct > 0.0) {
+            return;
+        }
+        if self.fixes.is_empty() && !self.severity_limits.is_empty() {
+            self.unpredicted_pct = self.gain.share_pct.unwrap_or(0.0);
+        }
+        for (limit, reason) in std::mem::take(&mut self.severity_limits) {
+            self.severity = self.severity.min(limit);
+            for row in &mut self.affected.worst {
+                row.severity = row.severity.min(limit);
+            }
+            if !reason.is_empty() {
+                self.message = format!("{} {reason}", self.message.trim_end());
+            }
+        }
     }
 
     /// The quantity that its metric measures, in words: `busy` for `gpu_utilization.busy_ratio`.
@@ -164,6 +211,9 @@ pub struct GainEstimate {
     pub contains: Vec<String>,
     /// Codes of the findings that this one's time is part of, nearest first.
     pub within: Vec<String>,
+    /// The fact that is missing for a prediction of what a fix saves; absent with a prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
 }
 
 impl GainEstimate {
@@ -185,12 +235,47 @@ pub struct FindingFix {
     pub title: String,
     /// Effort.
     pub effort: Effort,
-    /// Percent of the unprofiled time that it saves alone.
+    /// Percent of the unprofiled time that it saves alone, as the model predicts it.
+    pub predicted_pct: Range,
+    /// The same, limited to the evidence: the percent of the recorded time that the fix may shorten.
     pub alone_pct: Range,
     /// Percent that it saves after the fixes before it in the plan.
     pub next_pct: Range,
     /// Position in the plan; null if it saves nothing after the fixes of the plan.
     pub plan_position: Option<usize>,
+}
+
+/// A fix that is not offered for a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FindingLeftOutFix {
+    /// Name of the fix.
+    pub fix: String,
+    /// The action, in a few words.
+    pub title: String,
+    /// Why it is left out, to follow "because": `the GPU has no bfloat16`.
+    pub reason: String,
+}
+
+impl From<&LeftOutFix> for FindingLeftOutFix {
+    fn from(fix: &LeftOutFix) -> Self {
+        let LeftOutFix { name, title, reason, .. } = fix.clone();
+        Self { fix: name, title, reason }
+    }
+}
+
+/// A fix of a finding whose saving is unknown.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct UnknownFix {
+    /// Name of the fix.
+    pub fix: String,
+    /// The action, in a few words.
+    pub title: String,
+    /// Effort.
+    pub effort: Effort,
+    /// The fact that is missing.
+    pub reason: String,
+    /// Percent of the recorded time for which the fact is missing: device activities that the fix would change.
+    pub time_pct: f64,
 }
 
 /// An 80 % interval.

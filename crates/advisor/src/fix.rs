@@ -11,6 +11,7 @@ use crate::expr::{self, Formula};
 use crate::file_schema::{EditTable, FixTable};
 use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::rule::Rule;
+use crate::rule_check::TraitNames;
 use crate::run_traits::RunTraits;
 use crate::severity::Effort;
 
@@ -21,8 +22,10 @@ pub struct Fix {
     pub name: String,
     /// `file:line` of the table that defines it.
     pub at: String,
-    /// Condition over the traits of the run; a fix whose condition is unknown applies.
-    pub when: Option<String>,
+    /// The conditions that must hold before the fix is offered.
+    pub requires: Vec<FixRequirement>,
+    /// Why the fix needs no conditions; absent if it has some.
+    pub unconditional: Option<String>,
     /// What to do, in a few words: a template over the traits of the run.
     pub title: String,
     /// Effort.
@@ -37,24 +40,60 @@ pub struct Fix {
     pub edits: Vec<Edit>,
 }
 
+/// A condition of a fix, over the traits of the run. A condition that reads an unknown trait holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FixRequirement {
+    /// The expression.
+    pub expr: String,
+    /// Why the fix is left out if the expression is false: a template over the traits of the run.
+    pub reason: String,
+}
+
+/// A fix that is not offered for a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LeftOutFix {
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) reason: String,
+    /// Codes of the rules whose problem it would fix.
+    pub(crate) rules: Vec<String>,
+}
+
 impl Fix {
     /// Whether it depends on traits of the run.
     pub(crate) fn reads_traits(&self) -> bool {
-        self.when.is_some() || self.title.contains("run.")
+        !self.requires.is_empty() || self.title.contains("run.")
     }
 
-    /// The fix with the title for this run; `None` if it does not apply.
-    pub(crate) fn for_run(&self, traits: &RunTraits, env: &Environment<'_>) -> Option<Self> {
+    /// The fix with the title for this run.
+    ///
+    /// # Errors
+    /// The first of its conditions that does not hold, if there is one.
+    pub(crate) fn for_run(
+        &self,
+        traits: &RunTraits,
+        env: &Environment<'_>,
+    ) -> Result<Self, LeftOutFix> {
         let context = traits.context(&[], &[]);
-        let is_excluded = |when: &str| {
-            Formula::new(env, when).is_ok_and(|formula| formula.truth(&context) == Ok(false))
+        let text = |template: &str| {
+            let text =
+                expr::render(env, template, &context).unwrap_or_else(|_| template.to_owned());
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        if self.when.as_deref().is_some_and(is_excluded) {
-            return None;
+        let title = text(&self.title);
+        let is_violated = |requirement: &&FixRequirement| {
+            Formula::new(env, &requirement.expr)
+                .is_ok_and(|formula| formula.truth(&context) == Ok(false))
+        };
+        match self.requires.iter().find(is_violated) {
+            Some(requirement) => Err(LeftOutFix {
+                name: self.name.clone(),
+                title,
+                reason: text(&requirement.reason),
+                rules: self.rules.clone(),
+            }),
+            None => Ok(Self { title, ..self.clone() }),
         }
-        let title = expr::render(env, &self.title, &context).unwrap_or_else(|_| self.title.clone());
-        let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(Self { title, ..self.clone() })
     }
 }
 
@@ -78,6 +117,7 @@ impl MergedFix {
 pub(crate) fn compile_fixes(
     merged: &BTreeMap<String, MergedFix>,
     rules: &[Rule],
+    traits: &mut TraitNames<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<Fix> {
     let mut fixes = Vec::new();
@@ -112,22 +152,53 @@ pub(crate) fn compile_fixes(
         });
         let codes = codes.collect();
         let env = expr::environment();
-        if let Err(mistake) = expr::checked_reads(&env, title.get_ref()) {
-            let message = format!("the title is invalid: {}", mistake.message);
-            problems.add_within(&SpannedStr::new(title_file, title), mistake.bytes, message, None);
-        }
-        let when = merged.last(|t| t.when.as_ref());
-        if let Some((file, when)) = when
-            && let Err(mistake) = Formula::new(&env, when.get_ref())
+        let mut check_template = |file: usize, text, what: &str, problems: &mut Problems<'_>| {
+            let text = SpannedStr::new(file, text);
+            match expr::checked_reads(&env, text.text) {
+                Ok(names) => traits.check_all(&text.span, &names, problems),
+                Err(mistake) => {
+                    let message = format!("the {what} is invalid: {}", mistake.message);
+                    problems.add_within(&text, mistake.bytes, message, None);
+                }
+            }
+        };
+        check_template(title_file, title, "title", problems);
+        let requires = merged.last(|t| t.requires.as_ref());
+        for (file, requirement) in
+            requires.iter().flat_map(|(file, all)| all.iter().map(|r| (*file, r)))
         {
-            let message = format!("the expression is invalid: {}", mistake.message);
-            problems.add_within(&SpannedStr::new(file, when), mistake.bytes, message, None);
+            check_template(file, &requirement.reason, "reason", problems);
+        }
+        for (file, requirement) in
+            requires.iter().flat_map(|(file, all)| all.iter().map(|r| (*file, r)))
+        {
+            let text = SpannedStr::new(file, &requirement.expr);
+            match Formula::new(&env, text.text) {
+                Ok(formula) => traits.check_all(&text.span, formula.reads(), problems),
+                Err(mistake) => {
+                    let message = format!("the expression is invalid: {}", mistake.message);
+                    problems.add_within(&text, mistake.bytes, message, None);
+                }
+            }
+        }
+        let unconditional = merged.last(|t| t.unconditional.as_ref()).map(|(_, reason)| reason);
+        if unconditional.is_some() && requires.is_some_and(|(_, all)| !all.is_empty()) {
+            let message = format!("fix `{name}` has `requires` and `unconditional`");
+            problems.add(&merged.span, message, Some("state one of them".to_owned()));
         }
         let edits = edits.iter().filter_map(|table| edit(edit_file, table, problems)).collect();
         fixes.push(Fix {
             name: name.clone(),
             at: problems.place(&merged.span),
-            when: when.map(|(_, when)| when.get_ref().clone()),
+            requires: requires
+                .iter()
+                .flat_map(|(_, all)| all.iter())
+                .map(|requirement| FixRequirement {
+                    expr: requirement.expr.get_ref().clone(),
+                    reason: requirement.reason.get_ref().trim().to_owned(),
+                })
+                .collect(),
+            unconditional: unconditional.map(|reason| reason.trim().to_owned()),
             title: title.get_ref().trim().to_owned(),
             effort: merged.last(|t| t.effort.as_ref()).map_or(Effort::default(), |(_, e)| *e),
             rules: codes,
@@ -153,8 +224,10 @@ fn edit(file: usize, table: &Spanned<EditTable>, problems: &mut Problems<'_>) ->
         stream_gaps,
         ranks,
         left,
+        least,
         launched,
         workers,
+        slowdown,
     } = table.get_ref();
     let targets = [
         device.clone().map(EditTarget::Device),
@@ -175,7 +248,8 @@ fn edit(file: usize, table: &Spanned<EditTable>, problems: &mut Problems<'_>) ->
     };
     let left = left.unwrap_or([0.0, 0.0]);
     let launched = *launched;
-    for share in [Some(left), launched].into_iter().flatten() {
+    let slowdown = slowdown.unwrap_or([1.0, 1.0]);
+    for share in [Some(left), launched, Some(slowdown)].into_iter().flatten() {
         if !(0.0 <= share[0] && share[0] <= share[1] && share[1] <= Edit::MAX_LEFT) {
             let message = format!(
                 "a share that is left is two numbers in order, from 0 to {}",
@@ -184,5 +258,68 @@ fn edit(file: usize, table: &Spanned<EditTable>, problems: &mut Problems<'_>) ->
             problems.add(&span, message, None);
         }
     }
-    Some(Edit { target, left, launched, workers: *workers })
+    if least.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
+        problems.add(&span, "`least` is a share, from 0 to 1", None);
+    }
+    Some(Edit { target, left, least: *least, launched, workers: *workers, slowdown })
+}
+
+#[cfg(test)]
+mod tests {
+    use trace_model::{MetricTable, RunInfo, Unit, Value};
+
+    use super::{Fix, FixRequirement, LeftOutFix};
+    use crate::expr::environment;
+    use crate::run_traits::{RUN_TRAITS_VIEW, RunTraits};
+    use crate::severity::Effort;
+
+    fn traits(names: &[(&str, Value)]) -> RunTraits {
+        let (names, row): (Vec<_>, Vec<_>) = names
+            .iter()
+            .map(|(name, value)| (((*name).to_owned(), Unit::None), value.clone()))
+            .unzip();
+        let table = MetricTable {
+            view: RUN_TRAITS_VIEW.to_owned(),
+            columns: names,
+            rows: vec![row],
+            when_empty: String::new(),
+        };
+        RunTraits::read(&[table], &RunInfo::default())
+    }
+
+    fn fix() -> Fix {
+        Fix {
+            name: "half".to_owned(),
+            at: "mine.toml:1".to_owned(),
+            requires: vec![FixRequirement {
+                expr: "run.has_bf16|default(true)".to_owned(),
+                reason: "{{ run.device_name|default('the GPU') }} has no bfloat16".to_owned(),
+            }],
+            unconditional: None,
+            title: "Compute in bfloat16 on\n{{ run.device_name|default('the GPU') }}".to_owned(),
+            effort: Effort::Low,
+            rules: vec!["PR001".to_owned()],
+            is_certain: true,
+            instead_of: Vec::new(),
+            edits: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn fix_is_left_out_if_the_run_rules_it_out() {
+        let name = ("device_name", Value::Text("Tesla T4".to_owned()));
+        let left_out =
+            |traits: &[(&str, Value)]| fix().for_run(&self::traits(traits), &environment());
+        let offered = left_out(&[name.clone(), ("has_bf16", Value::Bool(true))]).unwrap();
+        assert_eq!(offered.title, "Compute in bfloat16 on Tesla T4");
+        let expected = LeftOutFix {
+            name: "half".to_owned(),
+            title: "Compute in bfloat16 on Tesla T4".to_owned(),
+            reason: "Tesla T4 has no bfloat16".to_owned(),
+            rules: vec!["PR001".to_owned()],
+        };
+        assert_eq!(left_out(&[name, ("has_bf16", Value::Bool(false))]), Err(expected));
+        // An unknown trait does not leave a fix out.
+        assert_eq!(left_out(&[]).unwrap().title, "Compute in bfloat16 on the GPU");
+    }
 }

@@ -12,10 +12,11 @@ use crate::evaluate::drop_below_min_gain;
 use crate::finding::{Columns, Finding, MAX_EVIDENCE, Occurrences, TimeRange, round4};
 use crate::fix::Fix;
 use crate::plan;
+use crate::recording::RecordingKind;
 use crate::report::Report;
 use crate::rule::{EvidenceQuery, Rule};
 use crate::ruleset::RuleSet;
-use crate::severity::{Confidence, GainMethod};
+use crate::severity::{Confidence, GainMethod, Severity};
 use crate::sql;
 
 /// The views and queries that the findings of a report need. See [`Report::follow_ups`].
@@ -65,7 +66,13 @@ impl Report {
     /// of thumb and from limits of the hardware, and all of a recording that hardly shows the program at work.
     fn drop_unproven_gains(&mut self) {
         let shows_little = self.severe_limit().is_some();
+        let is_on_cpu = self.recording.as_ref().is_some_and(|recording| recording.is_on_cpu);
+        let shows_nothing = self.severe_limit() == Some(RecordingKind::AlmostEmpty) && !is_on_cpu;
         for finding in &mut self.findings {
+            // A handful of kernels and calls supports no advice but to record again.
+            if shows_nothing && !finding.is_note() {
+                finding.severity = finding.severity.min(Severity::Info);
+            }
             let is_estimate =
                 matches!(finding.gain.method, GainMethod::Heuristic | GainMethod::Roofline);
             if is_estimate || shows_little {
@@ -98,11 +105,18 @@ impl Report {
     /// `rules` are those of the report. Call it once; what is missing leaves findings as they are.
     pub fn attach(&mut self, rules: &RuleSet, tables: &[MetricTable], retiming: Option<&Retiming>) {
         if let Some(retiming) = retiming.filter(|retiming| retiming.recorded_ns > 0.0) {
-            self.plan = Some(plan::apply(&mut self.findings, &self.totals.fixes, retiming));
+            self.plan = Some({
+                let is_detail =
+                    |code: &str| rules.rules().iter().any(|r| r.code == code && r.refines);
+                plan::apply(&mut self.findings, &self.totals.fixes, retiming, is_detail)
+            });
             let min_pct = rules.policy().min_gain_pct;
             self.below_min_gain.extend(drop_below_min_gain(&mut self.findings, min_pct));
         }
         self.drop_unproven_gains();
+        for finding in &mut self.findings {
+            finding.limit_severity();
+        }
         for finding in &mut self.findings {
             let Some(rule) = rules.rules().iter().find(|r| r.code == finding.code) else {
                 continue;

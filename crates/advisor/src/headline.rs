@@ -10,7 +10,8 @@ use crate::expr::decimals;
 use crate::finding::{Finding, Range, round4};
 use crate::plan::{Plan, TimedSpan};
 use crate::recording::RecordingKind;
-use crate::severity::Severity;
+use crate::rule::MEMORY;
+use crate::severity::{GainMethod, Severity};
 
 /// The report in one sentence, and its numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
@@ -19,7 +20,7 @@ pub struct Headline {
     pub text: String,
     /// Number of findings, without notes about the trace and infos.
     pub findings: usize,
-    /// Code of the finding to start with; null if there is none.
+    /// Code of the finding to start with, or, where no saving is predicted, to try first; null if there is none.
     pub first: Option<String>,
     /// Percent of step time that all fixes of the plan save: the ends of an 80 % interval. Null without a plan.
     pub gain_low_pct: Option<f64>,
@@ -33,6 +34,33 @@ pub struct Headline {
     pub predicted_step_ms: Option<Range>,
     /// Speedup of a step with all fixes; null if nothing is saved.
     pub speedup: Option<f64>,
+}
+
+/// `IN001 dataloader-wait`.
+fn named(finding: &Finding) -> String {
+    format!("{} {}", finding.code, finding.name)
+}
+
+/// Whether a finding comes before one that saves time, because it harms in another way.
+fn is_urgent(finding: &Finding) -> bool {
+    finding.severity >= Severity::High
+}
+
+/// What to do about a finding without a predicted saving: try a fix and measure.
+fn attempt(finding: &Finding) -> String {
+    if finding.has_harmful_fixes() {
+        return format!(
+            "without a predicted saving: the fix of {} takes longer here",
+            named(finding)
+        );
+    }
+    // The program may already use a fix that was not timed or changes nothing in the recording: the advice says more.
+    let what = match finding.fixes.first() {
+        Some(fix) => format!("\"{}\" ({})", fix.title, named(finding)),
+        None => format!("what {} advises", named(finding)),
+    };
+    let measure = if finding.category == MEMORY { "compare the peaks" } else { "measure" };
+    format!("without a predicted saving: try {what} and {measure} (`advisor diff`)")
 }
 
 /// Whether the finding counts: infos and notes do not.
@@ -55,6 +83,10 @@ pub(crate) struct HeadlineInput<'a> {
     pub(crate) unknown: usize,
     /// True if at least one rule about time has a verdict.
     pub(crate) is_judged: bool,
+    /// True if the run holds memory snapshots alone: no time can be saved.
+    pub(crate) shows_memory_only: bool,
+    /// The change that would shrink the memory peak of a snapshot, as a clause.
+    pub(crate) memory_prediction: Option<&'a str>,
 }
 
 pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
@@ -67,10 +99,22 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         passed,
         unknown,
         is_judged,
+        shows_memory_only,
+        memory_prediction,
     } = *input;
     let counted: Vec<&Finding> = findings.iter().filter(|f| counts(f)).collect();
-    let first = counted.first();
     let saving = plan.and_then(|plan| Some((plan, plan.after_ms()?)));
+    // If the recording was timed again and no fix is in the plan, no fix saves enough to mention.
+    let is_predicted = |f: &&&Finding| {
+        f.is_predicted() && (saving.is_some() || f.gain.method == GainMethod::Measured)
+    };
+    let predicted = counted.iter().find(is_predicted);
+    let is_tried = |f: &&&Finding| !f.has_harmful_fixes();
+    // The finding about most of the time comes first even if its gain is unknown.
+    let is_unknown = |f: &&&Finding| f.gain.unknown.is_some() || f.unpredicted_pct > 0.0;
+    let unknown_gain = counted.first().filter(is_unknown);
+    let first =
+        unknown_gain.or(predicted).or_else(|| counted.iter().find(is_tried)).or(counted.first());
     // What the program does is not known then, or start-up only.
     let idle = breakdown.filter(|_| severe_limit.is_none()).and_then(mostly_idle);
     let text = match (severe_limit, first) {
@@ -87,16 +131,35 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         },
         (None, Some(first)) => {
             let count = plural(counted.len(), "finding");
-            let start = format!("start with {} {}", first.code, first.name);
+            let start = format!("start with {}", named(first));
+            // A finding that is listed before the first one does other harm than to make steps longer.
+            let harm = counted.first().filter(|f| f.code != first.code && is_urgent(f));
+            let start = match harm {
+                Some(harm) => format!("look at {}, then {start}", named(harm)),
+                None => start,
+            };
             match saving {
-                Some((plan, after)) => format!("{count}: {}; {start}.", prediction(plan, after)),
-                None => {
-                    format!("{count}, without a prediction of what fixing them saves: {start}.")
+                Some((plan, after)) if predicted.is_some() => {
+                    format!("{count}: {}; {start}.", prediction(plan, after))
                 }
+                None if shows_memory_only => match memory_prediction {
+                    Some(prediction) => format!("{count}: {prediction}; {start}."),
+                    None => format!("{count} about memory: {start}."),
+                },
+                _ if predicted.is_some() => {
+                    format!("{count}, without a prediction of a whole step: {start}.")
+                }
+                _ => format!("{count}, {}.", attempt(first)),
             }
         }
     };
     let text = idle.map_or(text.clone(), |idle| format!("{idle} {text}"));
+    let text = match memory_prediction {
+        Some(prediction) if shows_memory_only && first.is_none() => {
+            format!("{}; {prediction}.", text.trim_end_matches('.'))
+        }
+        _ => text,
+    };
     let saving = saving.filter(|_| first.is_some());
     let of_step = |plan: &&Plan| plan.timed == TimedSpan::Step;
     let saved_pct = |plan: &Plan, ms: f64| round4(100.0 * (1.0 - ms / plan.unprofiled_ms.mid));
@@ -121,8 +184,27 @@ fn of_severe_limit(limit: RecordingKind, findings: &[&Finding], is_judged: bool)
     if limit == RecordingKind::OtherTool {
         return "No rule applies to traces of other tools.".to_owned();
     }
+    let shows = match limit {
+        RecordingKind::WarmUp => Some("start-up"),
+        RecordingKind::ProfilerOverhead => Some("the profiler at work"),
+        _ => None,
+    };
+    if let Some(shows) = shows {
+        let findings = match findings {
+            [] => String::new(),
+            [first, ..] => {
+                let count = plural(findings.len(), "finding");
+                format!(" {count} without a predicted saving, first {} {}.", first.code, first.name)
+            }
+        };
+        return format!(
+            "Record again after warm-up: this recording shows mostly {shows}.{findings}"
+        );
+    }
     match findings {
-        [] if is_judged => "Nothing to report from such a recording: record it again.".to_owned(),
+        [] if is_judged => {
+            "Record it again: this recording shows too little for a rule to judge.".to_owned()
+        }
         [] => "Nothing could be judged: record it again.".to_owned(),
         [first, ..] => {
             let count = plural(findings.len(), "finding");

@@ -101,11 +101,12 @@ pub use evaluate::{evaluate, evaluate_without};
 pub use evaluate_rule::MAX_RETIMED_RANKS;
 pub use explain::{ViewNotes, explain, index, page_name};
 pub use finding::{
-    Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, FindingFix, GainEstimate,
-    MAX_AFFECTED, MAX_EVIDENCE, Occurrences, Queries, Range, TimeRange,
+    Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, FindingFix,
+    FindingLeftOutFix, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE, Occurrences, Queries, Range,
+    TimeRange, UnknownFix,
 };
 pub use firing_rates::{FiringRates, RuleRate};
-pub use fix::Fix;
+pub use fix::{Fix, FixRequirement};
 pub use follow_up::FollowUps;
 pub use headline::Headline;
 pub use ignore::{Date, Ignore};
@@ -118,7 +119,7 @@ pub use report::{
     DamagedFile, HiddenFinding, IgnoredFinding, MissingOption, REPORT_SCHEMA_VERSION, Report,
     ReportWarning, Run, RunSource, Tool, UnknownRule, report_schema_json,
 };
-pub use rule::{Caveat, Check, Condition, EvidenceQuery, Gain, Rule, TRACE_QUALITY};
+pub use rule::{Caveat, Check, Condition, EvidenceQuery, Gain, Rule, SeverityLimit, TRACE_QUALITY};
 pub use rule_files::RuleFiles;
 pub use ruleset::{Inactive, RuleSet};
 pub use schema::rule_schema_json;

@@ -4,7 +4,7 @@ use trace_model::Unit;
 use trace_model::number::{plural, thousands, value};
 use trace_model::time::{human, human_range};
 
-use crate::finding::{Affected, Finding, Range};
+use crate::finding::{Affected, Finding, Range, UnknownFix};
 use crate::plan::{Plan, TimedSpan};
 use crate::report::Run;
 use crate::severity::Confidence;
@@ -52,6 +52,11 @@ pub fn fix_effect(alone_pct: &Range) -> String {
         Range { high, .. } if *high < 0.05 => "nothing".to_owned(),
         Range { low, high, .. } => percent_range(*low, *high),
     }
+}
+
+/// Why the saving of a fix is unknown: `what it saves is unknown: replayed kernels have no shapes`.
+pub fn unknown_effect(fix: &UnknownFix) -> String {
+    format!("what it saves is unknown: {}", fix.reason)
 }
 
 /// `30.1 to 41.0 ms`; one time if both ends read the same.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use trace_model::retiming::{Interval, PathLimit, Retiming};
 use trace_model::time::ns_to_ms;
 
-use crate::finding::{Finding, FindingFix, Range, round4};
+use crate::finding::{Finding, FindingFix, Range, UnknownFix, round4};
 use crate::fix::Fix;
 use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
@@ -59,6 +59,10 @@ pub struct PlannedFix {
     pub limit_pct: f64,
 }
 
+/// A rule measures all steps, and the longest run of steps is timed again: a gain up to this multiple of the share that the rule
+/// measured is that share in other steps. A larger gain is that of a fix that takes other time with it.
+const BASE_FACTOR: f64 = 1.1;
+
 fn ms(interval: Interval) -> Range {
     Interval {
         low: ns_to_ms(interval.low),
@@ -67,6 +71,9 @@ fn ms(interval: Interval) -> Range {
     }
     .into()
 }
+
+/// A fix that saves nothing is listed if it lengthens the unprofiled time by at least this percentage.
+const SLOWER_PCT: f64 = 0.5;
 
 /// Whether fixes of the finding are part of the plan: notes and infos are not.
 pub(crate) fn is_planned(finding: &Finding) -> bool {
@@ -79,13 +86,20 @@ pub(crate) fn confidence(fix: &Fix, findings: &[Finding]) -> Option<(Confidence,
     own().map(|f| f.confidence).max().zip(own().map(|f| f.own_confidence).max())
 }
 
-/// Writes the effects of the fixes into the findings, and returns the plan.
-pub(crate) fn apply(findings: &mut [Finding], fixes: &[Fix], retiming: &Retiming) -> Plan {
+/// Writes the effects of the fixes into the findings, and returns the plan. `is_detail` returns true for codes of rules that
+/// detail another rule.
+pub(crate) fn apply(
+    findings: &mut [Finding],
+    fixes: &[Fix],
+    retiming: &Retiming,
+    is_detail: impl Fn(&str) -> bool,
+) -> Plan {
     let is_step = retiming.step_count > 0;
     let limit = |limit: &PathLimit| (limit.bound_by.clone(), round4(100.0 * limit.ratio));
     let mut planned: Vec<PlannedFix> = Vec::new();
     for finding in findings.iter_mut() {
         finding.fixes.clear();
+        finding.unknown_fixes.clear();
     }
     for effect in &retiming.fixes {
         let Some(fix) = fixes.iter().find(|fix| fix.name == effect.name) else { continue };
@@ -97,20 +111,33 @@ pub(crate) fn apply(findings: &mut [Finding], fixes: &[Fix], retiming: &Retiming
                 continue;
             };
             codes.push(code.clone());
-            // A fix that changes nothing of the recording is none.
-            if effect.alone_pct.high < 0.005 && effect.next_pct.high < 0.005 {
+            if let Some(unknown) = &effect.unknown {
+                finding.unknown_fixes.push(UnknownFix {
+                    fix: fix.name.clone(),
+                    title: fix.title.clone(),
+                    effort: fix.effort,
+                    reason: unknown.reason.clone(),
+                    time_pct: round4(unknown.time_pct),
+                });
+                continue;
+            }
+            // A fix that changes nothing in the recording is left out. A fix that makes the run slower is listed.
+            let saves_nothing = effect.alone_pct.high < 0.005 && effect.next_pct.high < 0.005;
+            if saves_nothing && effect.alone_pct.mid > -SLOWER_PCT {
                 continue;
             }
             finding.fixes.push(FindingFix {
                 fix: fix.name.clone(),
                 title: fix.title.clone(),
                 effort: fix.effort,
+                predicted_pct: effect.predicted_pct.into(),
                 alone_pct: effect.alone_pct.into(),
                 next_pct: effect.next_pct.into(),
                 plan_position: position,
             });
         }
         if let Some(position) = position {
+            lead_with_largest_share(&mut codes, findings, &is_detail);
             let (limit, limit_pct) = limit(&effect.limit);
             planned.push(PlannedFix {
                 position,
@@ -139,23 +166,67 @@ pub(crate) fn apply(findings: &mut [Finding], fixes: &[Fix], retiming: &Retiming
     }
 }
 
-/// The gain of a finding is that of its first fix in the plan. Where several findings share that fix, the first of its
-/// rules that fired takes the place in the order of findings.
+/// How many times the share of the most specific finding another one must take to come before it.
+const LEADING_SHARE: f64 = 2.0;
+
+/// Moves the findings of the category with the largest share of the time to the front: a fix that helps several findings
+/// mostly serves the one that takes most time, as `torch.compile` serves kernels or launches. Within a category, findings
+/// keep the order of the fix, most specific first, unless one of them takes [`LEADING_SHARE`] times the share of the first.
+/// Findings of rules that detail another rule lead only findings of their category.
+fn lead_with_largest_share(
+    codes: &mut Vec<String>,
+    findings: &[Finding],
+    is_detail: impl Fn(&str) -> bool,
+) {
+    let finding = |code: &String| findings.iter().find(|f| f.code == *code);
+    let share = |code: &String| finding(code).and_then(|f| f.gain.share_pct).unwrap_or(0.0);
+    let largest = |codes: &mut dyn Iterator<Item = &String>| {
+        codes.max_by(|a, b| share(a).total_cmp(&share(b))).cloned()
+    };
+    let cause = largest(&mut codes.iter().rev().filter(|code| !is_detail(code)));
+    let Some(cause) = cause.or_else(|| largest(&mut codes.iter().rev())) else { return };
+    let Some(category) = finding(&cause).map(|f| f.category.clone()) else { return };
+    let is_of_category = |code: &String| finding(code).is_some_and(|f| f.category == category);
+    let (mut lead, others): (Vec<String>, Vec<String>) =
+        std::mem::take(codes).into_iter().partition(is_of_category);
+    let largest = largest(&mut lead.iter().rev()).unwrap_or(cause);
+    if share(&largest) >= LEADING_SHARE * share(&lead[0]) {
+        lead.retain(|code| *code != largest);
+        lead.insert(0, largest);
+    }
+    codes.extend(lead);
+    codes.extend(others);
+}
+
+/// Sets the gain of a finding to the gain of its first fix in the plan. If several findings share that fix, the finding with
+/// the largest share of the time takes the place in the order of findings.
 fn set_gain(finding: &mut Finding, planned: &[PlannedFix], retiming: &Retiming) {
     finding.fixes.sort_by_key(|fix| fix.plan_position.unwrap_or(usize::MAX));
     let gain = &mut finding.gain;
+    if let (Some(fix), Some(share_pct)) = (finding.fixes.first_mut(), gain.share_pct)
+        && gain.method == GainMethod::Measured
+        && (share_pct..=BASE_FACTOR * share_pct).contains(&fix.alone_pct.high)
+    {
+        let Range { low, mid, high } = fix.alone_pct;
+        let [low, mid, high] = [low, mid, high].map(|pct| pct.min(share_pct));
+        fix.alone_pct = Range { low, mid, high };
+    }
     let Some(fix) = finding.fixes.first() else {
         gain.promise_nothing();
+        gain.unknown = finding.unknown_fixes.first().map(|fix| fix.reason.clone());
         return;
     };
-    let to_ms = |pct: f64| round4(ns_to_ms(retiming.unprofiled_ns.mid * pct / 100.0));
+    // The estimate is of the time without the profiler, and no more than the evidence, which is of the recorded time.
+    let expected_ns = retiming.unprofiled_ns.mid * fix.predicted_pct.mid.max(0.0) / 100.0;
+    let evidence_ns = retiming.recorded_ns * fix.alone_pct.high.max(0.0) / 100.0;
     // A fix that probably makes the run slower is promised nothing, even if it helps after others.
     let high_pct = if fix.alone_pct.mid < 0.0 { 0.0 } else { fix.alone_pct.high.max(0.0) };
     gain.low_pct = Some(fix.alone_pct.low.max(0.0));
     gain.high_pct = Some(high_pct);
     gain.next_low_pct = Some(fix.next_pct.low.max(0.0));
     gain.next_high_pct = Some(fix.next_pct.high.max(0.0));
-    gain.ms_per_step = (retiming.step_count > 0).then(|| to_ms(fix.alone_pct.mid.max(0.0)));
+    gain.ms_per_step =
+        (retiming.step_count > 0).then(|| round4(ns_to_ms(expected_ns.min(evidence_ns))));
     gain.method = GainMethod::Retimed;
     let takes_place = fix
         .plan_position

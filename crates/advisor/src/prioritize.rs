@@ -65,7 +65,8 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
 /// findings without a prediction.
 const UNPLANNED_SHARE: f64 = 0.01;
 
-/// Share of its estimate that a finding of the plan is at least prioritized as, if it surely saves nothing.
+/// The least priority of a finding of the plan that surely saves nothing, as a share of its estimate; and of a finding whose
+/// fixes have an unknown saving, as a share of the time that these fixes concern.
 const UNSURE_SHARE: f64 = 0.05;
 
 /// The key by which findings are sorted.
@@ -87,10 +88,14 @@ fn keep_order_of_plan(findings: &mut [Finding]) {
 }
 
 /// The percent of step time that a finding is prioritized as: what is surely saved next. A finding whose fix another
-/// one stands for, or saves nothing after the fixes of the plan, has next to none. Without re-timing, the lower estimate.
+/// one stands for, or saves nothing after the fixes of the plan, has next to none. Without re-timing, the lower estimate; where
+/// the rule knows why no fix can be predicted, the time that was measured: the main cause comes first all the same.
 fn priority_pct(finding: &Finding) -> f64 {
     if finding.fixes.is_empty() {
-        return finding.gain.low_pct.unwrap_or(0.0);
+        // An unknown saving may be all or none of the time that the fix concerns.
+        let unknown_pct = finding.unknown_fixes.first().map_or(0.0, |fix| fix.time_pct);
+        let unsure_pct = finding.unpredicted_pct.max(UNSURE_SHARE * unknown_pct);
+        return finding.gain.low_pct.unwrap_or(0.0).max(unsure_pct);
     }
     match finding.plan_position {
         Some(_) => {

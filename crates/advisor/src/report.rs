@@ -18,14 +18,11 @@ use crate::one_or_more::CapabilityName;
 use crate::plan::Plan;
 use crate::prioritize::prioritize;
 use crate::recording::{Recording, RecordingKind};
-use crate::rule::{Rule, TRACE_QUALITY};
+use crate::rule::{MEMORY, Rule, TRACE_QUALITY};
 use crate::ruleset::RuleSet;
 use crate::schema;
 use crate::severity::Severity;
 use crate::subject::{RunKind, Subject};
-
-/// Category of rules about memory, which a run without any recorded time may break.
-const MEMORY: &str = "memory";
 
 /// Version of the report's JSON. It increases when a field changes its meaning or goes away, not when
 /// a field is added.
@@ -90,6 +87,8 @@ pub(crate) struct RunTotals {
     pub(crate) ranks: Vec<i64>,
     /// The fixes that apply to the run.
     pub(crate) fixes: Vec<Fix>,
+    /// What would shrink the peak of a memory snapshot, as a headline says it.
+    pub(crate) memory_prediction: Option<String>,
 }
 
 impl Report {
@@ -131,6 +130,8 @@ impl Report {
             passed: self.passed.len(),
             unknown: self.unknown_rules().0.len(),
             is_judged: self.is_judged(rules),
+            shows_memory_only: self.shows_memory_only(),
+            memory_prediction: self.totals.memory_prediction.as_deref(),
         });
     }
 
@@ -163,6 +164,14 @@ impl Report {
         self.recording.as_ref().map(|recording| recording.kind).filter(|kind| kind.is_severe())
     }
 
+    /// What takes the time, where nothing else in the report says so: no finding is above info, or too little was recorded.
+    pub fn time_summary(&self) -> Option<&str> {
+        let recording = self.recording.as_ref()?;
+        let is_severe = recording.kind.is_severe();
+        let is_silent = !self.advice().any(|finding| finding.severity > Severity::Info);
+        recording.time_summary.as_deref().filter(|_| is_severe || is_silent)
+    }
+
     /// Returns true if the run holds memory snapshots only.
     pub fn shows_memory_only(&self) -> bool {
         self.recording.as_ref().is_some_and(|r| r.kind == RecordingKind::MemoryOnly)
@@ -189,10 +198,14 @@ impl Report {
     }
 
     /// The profiler options that would give rules without a verdict one, most rules first. Of several values of one
-    /// argument, the one that most rules need.
+    /// argument, the one that most rules need. Rules that compare ranks need other ranks first.
     pub fn missing_options(&self) -> Vec<MissingOption> {
         let mut rules_by_option: BTreeMap<&'static str, usize> = BTreeMap::new();
-        for rule in self.unknown_rules().0 {
+        let has_subject = |rule: &&UnknownRule| {
+            self.run.ranks.len() > 1
+                || rule.subject.iter().any(|subject| *subject != Subject::Ranks)
+        };
+        for rule in self.unknown_rules().0.into_iter().filter(has_subject) {
             let options = rule.needs.iter().filter_map(|need| match need.provider() {
                 Provider::ProfilerOption(option) => Some(option),
                 _ => None,

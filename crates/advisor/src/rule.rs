@@ -17,6 +17,9 @@ pub(crate) const STEP_TIME_VIEW: &str = "step_time_summary";
 /// Category of rules about the trace itself: notes, never advice.
 pub const TRACE_QUALITY: &str = "trace-quality";
 
+/// Category of rules about memory, which a run without any recorded time may break.
+pub(crate) const MEMORY: &str = "memory";
+
 /// A valid rule, merged from all files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Rule {
@@ -50,6 +53,8 @@ pub struct Rule {
     pub confidence: Confidence,
     /// Conditions that lower the confidence.
     pub lower_confidence: Vec<Caveat>,
+    /// Limits of the severity where no fix is predicted to save time.
+    pub unpredicted: Vec<SeverityLimit>,
     /// Code of the rule whose time contains the time of this one.
     pub within: Option<String>,
     /// Whether it only details that rule and takes nothing from its priority.
@@ -141,6 +146,17 @@ pub struct Caveat {
     pub reason: Text,
     /// Upper limit of the confidence; one level down if `None`.
     pub to: Option<Confidence>,
+}
+
+/// A limit of the severity of a finding for which no fix is predicted to save time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SeverityLimit {
+    /// Expression over the columns of a row.
+    pub when: String,
+    /// Upper limit of the severity.
+    pub to: Severity,
+    /// Shown at the end of the message.
+    pub reason: Text,
 }
 
 /// Step time that a fix could save.

@@ -7,11 +7,13 @@ use toml::Spanned;
 use trace_model::{Capability, MetricSpec, Scope, Unit};
 
 use crate::expr::{self, EXTRA_NAMES, Formula, RUN, trait_of};
-use crate::file_schema::{CaveatTable, Cell, DoubtTable, RequirementTable, TestTable};
+use crate::file_schema::{
+    CaveatTable, Cell, DoubtTable, RequirementTable, SeverityLimitTable, TestTable,
+};
 use crate::merge::MergedRule;
 use crate::one_or_more::{CapabilityName, OneOrMore};
 use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
-use crate::rule::{Caveat, Condition, Gain, Test};
+use crate::rule::{Caveat, Condition, Gain, SeverityLimit, Test};
 use crate::run_traits::{RUN_TRAITS_VIEW, command_names};
 use crate::severity::{GainMethod, Severity};
 use crate::template_syntax::FILTERS;
@@ -44,6 +46,33 @@ impl<'a> TraitNames<'a> {
         let columns = view.map(|m| m.columns.as_slice()).unwrap_or_default();
         Self { columns, command_names: command_names(is_comparison), are_read: false }
     }
+
+    /// Checks the name of a trait: `vendor` for `run.vendor`.
+    fn check(&mut self, at: &Span, name: &str, problems: &mut Problems<'_>) {
+        if self.command_names.contains(&name) {
+            return;
+        }
+        self.are_read = true;
+        let columns = self.columns.iter().map(|(name, _)| name.as_str());
+        let known: Vec<&str> = columns.chain(self.command_names.iter().copied()).collect();
+        if !self.columns.is_empty() && !known.contains(&name) {
+            let help = did_you_mean(name, known.iter().copied())
+                .unwrap_or_else(|| format!("its traits: {}", known.join(", ")));
+            problems.add(at, format!("a run has no trait `{name}`"), Some(help));
+        }
+    }
+
+    /// Checks the names that a text without a row reads: all of them are traits.
+    pub(crate) fn check_all(&mut self, at: &Span, names: &[String], problems: &mut Problems<'_>) {
+        for name in names.iter().filter(|name| name.as_str() != RUN) {
+            if let Some(name) = trait_of(name) {
+                self.check(at, name, problems);
+            } else {
+                let help = "a fix may read the traits of the run: `run.vendor`".to_owned();
+                problems.add(at, format!("a fix has no column `{name}`"), Some(help));
+            }
+        }
+    }
 }
 
 impl<'s> RuleChecker<'_, '_, '_, 's> {
@@ -73,20 +102,8 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
 
     /// Checks names of traits: `vendor` for `run.vendor`.
     fn trait_names<'n>(&mut self, at: &Span, names: impl Iterator<Item = &'n str>) {
-        let (columns, command_names) = (self.traits.columns, self.traits.command_names);
-        let known =
-            || columns.iter().map(|(name, _)| name.as_str()).chain(command_names.iter().copied());
         for name in names {
-            if command_names.contains(&name) {
-                continue;
-            }
-            self.traits.are_read = true;
-            if !columns.is_empty() && !known().any(|k| k == name) {
-                let help = did_you_mean(name, known()).unwrap_or_else(|| {
-                    format!("its traits: {}", known().collect::<Vec<_>>().join(", "))
-                });
-                self.problems.add(at, format!("a run has no trait `{name}`"), Some(help));
-            }
+            self.traits.check(at, name, self.problems);
         }
     }
 
@@ -229,6 +246,18 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
             self.expression(&SpannedStr::new(file, &caveat.when));
             let reason = self.text(Some((file, &caveat.reason)));
             Caveat { when: caveat.when.get_ref().clone(), reason, to: caveat.to }
+        };
+        list.iter().map(check).collect()
+    }
+
+    pub(crate) fn severity_limits(&mut self, merged: &'s MergedRule) -> Vec<SeverityLimit> {
+        let Some((file, list)) = merged.last(|t| t.unpredicted.as_ref()) else {
+            return Vec::new();
+        };
+        let check = |limit: &'s SeverityLimitTable| {
+            self.expression(&SpannedStr::new(file, &limit.when));
+            let reason = self.text(Some((file, &limit.reason)));
+            SeverityLimit { when: limit.when.get_ref().clone(), to: limit.to, reason }
         };
         list.iter().map(check).collect()
     }

@@ -14,8 +14,9 @@ use crate::link::{link, resolve_ignores, resolve_policy};
 use crate::policy::{self, Policy, UnknownSelector};
 use crate::problem::{Problem, Problems, RuleSource};
 use crate::query::RuleQuery;
-use crate::recording::RECORDING_VIEW;
+use crate::recording::{HOST_TIME_VIEW, NO_TIMELINE_VIEWS, RECORDING_VIEW};
 use crate::rule::{Rule, STEP_TIME_VIEW};
+use crate::rule_check::TraitNames;
 use crate::rule_files::RuleFiles;
 use crate::run_traits::RUN_TRAITS_VIEW;
 
@@ -113,7 +114,8 @@ impl RuleSet {
         link(&mut all, &files, &mut problems);
         let ignores = resolve_ignores(&files, &all, &mut problems);
         let policy = resolve_policy(&files, &all, &mut problems);
-        let fixes = compile_fixes(&files.fixes, &all, &mut problems);
+        let mut traits = TraitNames::new(metrics, false);
+        let fixes = compile_fixes(&files.fixes, &all, &mut traits, &mut problems);
         let problems = problems.finish();
         if !problems.is_empty() {
             return Err(problems);
@@ -125,8 +127,14 @@ impl RuleSet {
             let known_by = if *view == CAPABILITIES_VIEW { RUN_TRAITS_VIEW } else { view };
             metrics.iter().any(|metric| metric.view == known_by)
         };
-        let run_views = [STEP_TIME_VIEW, RUN_TRAITS_VIEW, CAPABILITIES_VIEW, RECORDING_VIEW];
-        let run_views = run_views.into_iter().filter(is_known).map(str::to_owned).collect();
+        let run_views =
+            [STEP_TIME_VIEW, RUN_TRAITS_VIEW, CAPABILITIES_VIEW, RECORDING_VIEW, HOST_TIME_VIEW];
+        let run_views = run_views
+            .into_iter()
+            .chain(NO_TIMELINE_VIEWS)
+            .filter(is_known)
+            .map(str::to_owned)
+            .collect();
         let checked = CheckedRules { all, disabled, policy, ignores, fixes, run_views };
         Ok(checked.into())
     }

@@ -15,6 +15,7 @@ pub(crate) static VIEWS: &[RustView] = &[
     comm::views::CLOCKS,
     comm::views::MATCHES,
     comm::views::STRAGGLERS,
+    idle::computations::VIEW,
     RustView::new("critical_edges", critical::INPUTS, critical::edges),
     RustView::new("critical_path", critical::INPUTS, critical::path),
     RustView::new("critical_what_if", critical::INPUTS, critical::what_if),

@@ -10,6 +10,9 @@
 //! | `is_attention!(name)` | whether kernels of that name compute attention |
 //! | `is_cache_write!(name)` | whether kernels of that name write keys and values into a paged cache |
 //! | `is_launch!(name)` | whether runtime calls of that name launch a kernel or a graph |
+//! | `is_compilation!(name)` | whether ranges, operators or Python functions of that name compile: Dynamo, Inductor, Triton |
+//! | `is_code_loading!(name)` | whether calls or overheads of that name load or link code for the device |
+//! | `is_profiler_overhead!(name)` | whether an overhead of that name is the profiler's own work: neither loading nor a full queue |
 //! | `running!(PARTITION BY k ORDER BY t)` | the window from the first row of the partition to the current row, in parentheses |
 //! | `running_sum!(x, PARTITION BY k ORDER BY t)` | `sum(x)` over that window; `running_max!` and `running_count!` likewise |
 //! | `max_before!(x, PARTITION BY k ORDER BY t)` | `max(x)` over the rows before the current row |
@@ -134,6 +137,49 @@ const MACROS: &[Macro] = &[
                 "(regexp_like({0}, '^aten::_?(cudnn|miopen)|^Cudnn|^Miopen|^(nccl|ncclx|nccl2|rccl|hccl|xccl):|^aten::_cuda_|^aten::_?pin_memory\\z\
                  |^aten::_scaled_dot_product_(efficient|cudnn)_attention|^aten::_(flash|efficient)_attention_forward') \
                  AND {0} NOT LIKE '%\\_is\\_acceptable' AND {0} NOT LIKE 'aten::\\_use\\_%')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_compilation",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            // Dynamo, AOTAutograd and Inductor mark what they do with `(dynamo_timed)`; stacks name the functions of older
+            // versions and of Triton.
+            format!(
+                "({0} LIKE '%(dynamo\\_timed)' OR regexp_like({0}, \
+                 '(torch/_dynamo/convert_frame\\.py\\(\\d+\\): (_compile|compile_inner)|torch/_inductor/compile_fx\\.py\\(\\d+\\): compile_fx\
+                 |triton/compiler/compiler\\.py\\(\\d+\\): compile|triton/runtime/autotuner\\.py\\(\\d+\\): (_bench|benchmark)\
+                 |triton_heuristics\\.py\\(\\d+\\): (benchmark_all_configs|autotune_to_one_config)\
+                 |torch/utils/cpp_extension\\.py\\(\\d+\\): _jit_compile)\\z'))",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_code_loading",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({0}, '^((cu|hip|cuda)(Module|Library)Load|nvrtcCompile|hiprtcCompile|cuLink(Create|Add|Complete)\
+                 |(Lazy Function|Runtime Triggered Module) Loading\\z|Driver Compiler\\z)')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_profiler_overhead",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "{} NOT IN ('Lazy Function Loading', 'Runtime Triggered Module Loading', 'Driver Compiler', 'Command Buffer Full')",
                 args[0]
             )
         },

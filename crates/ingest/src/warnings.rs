@@ -72,6 +72,10 @@ issues! {
     UnreadableMetadata = "unreadable-metadata", "a top-level entry other than the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
         "several host calls share a correlation id: device work was linked to the last";
+    SharedCorrelation = "shared-correlation",
+        "calls of several processes share correlation ids: device work was linked to none where times, kinds and devices leave several processes";
+    OperatorTimesOnDevice = "operator-times-on-device",
+        "operators have times on the device, measured between two events before and after each (torch before 1.8): they may include waits of the device for the host";
 }
 
 /// The warnings of a run as rows of `reading_warnings`.

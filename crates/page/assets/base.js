@@ -48,10 +48,7 @@ function bytes(value) {
 const thousands = (v) => Math.round(v).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 
 /** `.../models/bert.py:12`: a line of the program with the last folder only. */
-const shortPlace = (place) => place.split(", ").map((path) => {
-  const parts = path.split("/");
-  return parts.length > 3 ? `.../${parts.slice(-2).join("/")}` : path;
-}).join(", ");
+const shortPlace = (place) => place.replace(/(?:[^\s/(,]*\/){2,}(?=[^\s/]+\/[^\s/]+)/g, ".../");
 
 /** A value with its unit, in the digits that the rest of the report uses. */
 function words(value, unit) {
@@ -80,7 +77,7 @@ const CAUSES = {
   "synchronization": "sync", "waits for the GPU": "sync", "launching": "launching", "launch latency": "launching",
   "Python": "python", "the host": "python", "CPU operators": "cpu", "allocation": "allocation",
   "waiting for collectives": "collective", "waiting for other streams": "stream", "gaps between kernels": "gaps",
-  "first launches": "first", "unknown": "unknown", "other": "unknown", "idle": "unknown", "the batch": "computation",
+  "first launches": "first", "start-up": "first", "compiling": "allocation", "host not recorded": "unknown", "unknown": "unknown", "other": "unknown", "idle": "unknown", "the batch": "computation",
   "allocated": "computation", "reserved": "gaps", "since the recording began": "computation",
   "unexplained": "unknown", "allocated before the recording": "stream", "unknown use": "unknown", "unused": "gaps",
   "parameter": "computation", "parameters": "computation", "optimizer state": "communication", "gradient": "loading",

@@ -172,6 +172,10 @@ fn write_facts(finding: &Finding, out: &mut String) {
             format!("{} ({effort} effort): saves {alone} alone; {place}", fix.title),
         ));
     }
+    for fix in &finding.unknown_fixes {
+        let (effort, unknown) = (fix.effort.as_str(), phrases::unknown_effect(fix));
+        facts.push(("Fix", format!("{} ({effort} effort): {unknown}", fix.title)));
+    }
     facts.push(("Confidence", phrases::confidence_note(finding).unwrap_or_default()));
     facts.push(("Related", phrases::related_findings(finding).unwrap_or_default()));
     out.push_str("<dl class=\"facts\">\n");

@@ -38,6 +38,9 @@ fn write_cautions(report: &Report, out: &mut String) {
             let _ =
                 writeln!(out, "<p class=\"subject\">{}</p>", html_with_code(&recording.subject));
         }
+        if let Some(text) = report.time_summary() {
+            let _ = writeln!(out, "<p class=\"subject\">{}</p>", html_with_code(text));
+        }
         cautions.extend(recording.limits.iter().map(|limit| limit.text.clone()));
     }
     let told = report.recording.as_ref().map(Recording::told_notes).unwrap_or_default();

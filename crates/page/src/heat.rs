@@ -49,7 +49,7 @@ const MEASURES: [(&str, &str, &str); 5] = [
     (
         WAITING,
         "time in collectives waiting for other ranks",
-        "SELECT rank, step, wait_ns AS ns FROM comm_wait_by_step",
+        "SELECT rank, step, wait_ns AS ns FROM comm_wait_by_step WHERE is_complete",
     ),
     (
         "Communication",
@@ -123,7 +123,7 @@ fn pairs(run: &Run, ranks: usize) -> Result<(Pairs, Option<String>), Error> {
     }
     let sql = format!(
         "SELECT rank, cause_rank, CAST(sum(waited_ns) AS BIGINT) AS ns, count(*) AS collectives FROM comm_arrivals \
-         WHERE cause_rank IS NOT NULL AND cause_rank <> rank AND waited_ns > 0 \
+         WHERE cause_rank IS NOT NULL AND cause_rank <> rank AND waited_ns > 0 AND is_complete \
          GROUP BY rank, cause_rank ORDER BY ns DESC, rank, cause_rank LIMIT {MAX_PAIRS}"
     );
     let rows = Rows::query(run, &sql)?;

@@ -25,10 +25,20 @@ pub(crate) fn value_in_words(column: &str, value: &str) -> Option<String> {
         "bound_by" => phrases::limit(value),
         "stored_in" => table(value),
         "owner" => return Some(owner_phrase(value)),
+        "frames" => return Some(without_folders(value)),
         "phase" | "delay_phase" | "origin" | "bound" => value,
         _ => return None,
     };
     Some(words.replace('_', " "))
+}
+
+/// A call stack whose files are named without their folders: `linear.py:125 forward < model.py:17 forward`.
+fn without_folders(stack: &str) -> String {
+    let frame = |frame: &str| {
+        let (path, function) = frame.split_at(frame.find(' ').unwrap_or(frame.len()));
+        format!("{}{function}", path.rsplit(['/', '\\']).next().unwrap_or(path))
+    };
+    stack.split(" < ").map(frame).collect::<Vec<_>>().join(" < ")
 }
 
 /// A cause of an idle gap, see the view `idle_gap_causes`.
@@ -37,6 +47,7 @@ fn idle_cause(cause: &str) -> &str {
         "python" => "Python",
         "op_dispatch" => "operator before the launch",
         "cpu_compute" => "CPU operator",
+        "startup" => "start-up",
         "launch_api" => "launch call",
         "copy_api" => "copy call",
         "dependency" => "gap between kernels",
@@ -62,5 +73,19 @@ fn table(name: &str) -> &str {
         "memcpys" => "copy",
         "memsets" => "fill",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value_in_words;
+
+    #[test]
+    fn stacks_name_files_without_folders() {
+        let stack = r"/opt/x/torch/nn/modules/linear.py:125 forward < C:\work\model.py:17 forward < at::_ops::div::call(x)";
+        assert_eq!(
+            value_in_words("frames", stack).as_deref(),
+            Some("linear.py:125 forward < model.py:17 forward < at::_ops::div::call(x)")
+        );
     }
 }

@@ -6,6 +6,7 @@ imports PyTorch only when a recording starts.
 
 import contextlib
 import gzip
+import json
 import os
 import secrets
 import shutil
@@ -56,6 +57,60 @@ def work_folder(parent):
         shutil.rmtree(path, ignore_errors=True)
 
 
+# Instruction sets that decide which data types are fast, as Linux names them.
+INSTRUCTION_SETS = (
+    "avx2", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_bf16", "amx_fp16",
+    "amx_int8", "asimd", "asimdhp", "bf16", "i8mm", "sve", "sve2",
+)  # fmt: skip
+
+
+def processor_properties():
+    """The processor of this process: its name, cores, threads and instruction sets. Unknown values are None."""
+    name, flags = None, None
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:  # On Linux only.
+        for line in lines:
+            key, _, text = line.partition(":")
+            key = key.strip().lower()
+            if key == "model name" and name is None:
+                name = text.strip()
+            elif key in ("flags", "features") and flags is None:
+                flags = [flag for flag in INSTRUCTION_SETS if flag in text.split()]
+            if name is not None and flags is not None:
+                break
+    torch = sys.modules.get("torch")
+    return {
+        "name": name,
+        "cores": usable_cores(),
+        "threads": torch.get_num_threads() if torch is not None else None,
+        "flags": flags,
+    }
+
+
+def usable_cores():
+    """The cores that this process may use: those it is bound to, and no more than its container gets time of."""
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # Linux only.
+        count = os.cpu_count()
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max") as limit:
+        quota, period = limit.read().split()
+        count = max(1, min(count, int(quota) // int(period)))  # `max` is not a number: there is no limit.
+    return count
+
+
+def with_processor(head):
+    """The beginning of a trace with an entry that describes the processor; unchanged if it is not a JSON object."""
+    start = head.find(b"{")
+    if head[:start].strip() or not head[start + 1 :].lstrip().startswith(b'"'):
+        return head
+    try:
+        entry = f'"processorProperties": {json.dumps(processor_properties())},'
+    except Exception as error:  # The trace is worth more than its description.
+        warn(f"the processor could not be described: {error}")
+        return head
+    return head[: start + 1] + entry.encode() + head[start + 1 :]
+
+
 def process_rank():
     """The rank of this process: of the process group, as the launcher says, or 0."""
     distributed = sys.modules.get("torch.distributed")
@@ -84,6 +139,7 @@ class TraceFolder:
             written, compressed = os.path.join(work, "trace.json"), os.path.join(work, "trace.json.gz")
             profiler.export_chrome_trace(written)
             with open(written, "rb") as text, gzip.open(compressed, "wb", GZIP_LEVEL) as packed:
+                packed.write(with_processor(text.read(1 << 16)))
                 shutil.copyfileobj(text, packed, 1 << 20)
             path = self._reserve(f"rank{self.rank}_cycle{{}}{TRACE_SUFFIX}")
             os.replace(compressed, path)

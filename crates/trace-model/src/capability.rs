@@ -103,13 +103,15 @@ capabilities! {
         "device activities cannot be matched with the calls that launched them",
         Provider::ProfilerOption("activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]");
     GraphNodes = "graph_nodes", "the node of a graph that each kernel of a replay ran for",
-        "the nodes of replayed graphs were not recorded", Provider::Version("PyTorch 2.9");
+        "the nodes of replayed graphs were not recorded", Provider::Version("PyTorch of 2026");
     LaunchSizes = "launch_sizes", "grid and block sizes of kernels",
         "the sizes of launches were not recorded", Provider::Program;
     KernelOccupancy = "kernel_occupancy", "an estimate of the occupancy of kernels",
         "the occupancy of kernels was not recorded", Provider::Program;
     DeviceProperties = "device_properties", "memory size, multiprocessors and architecture of devices",
         "the properties of the GPU are not in the trace", Provider::Program;
+    ProcessorProperties = "processor_properties", "cores, threads and instruction sets of the processor",
+        "the processor was not recorded", Provider::Setting("advisor record, or a callback of trace_advisor");
     Steps = "steps", "training steps, marked or inferred",
         "the trace has no steps", Provider::Setting("prof.step()");
     ForwardBackwardLinks = "forward_backward_links", "the forward operator of each backward operator",

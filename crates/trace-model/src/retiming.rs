@@ -31,6 +31,9 @@ pub struct FixEdits {
 }
 
 /// One change of the recording.
+///
+/// A query of device activities may return NULL in `left_low_ns` or `left_high_ns`: what the fix leaves of such an activity is
+/// unknown, and a column `unknown` says why. It may return `least_ns`, see [`Edit::least`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Edit {
     /// The part of the recording that changes.
@@ -39,10 +42,15 @@ pub struct Edit {
     /// of the query take its place: `left_low_ns` and `left_high_ns` of activities, `left_low` and `left_high` of host
     /// time.
     pub left: [f64; 2],
+    /// Least share of the time that the limits of the hardware allow, even if the fix saves more than it claims. Columns of the
+    /// query override it: `least_ns` of activities, `least` of host time.
+    pub least: Option<f64>,
     /// Share that is left of the device activities launched in the host time; they stay as they are if `None`.
     pub launched: Option<[f64; 2]>,
     /// The time moves to this many other threads, which work at the same time.
     pub workers: Option<u32>,
+    /// Factor of the time that the work takes there: the ends of an 80 % interval.
+    pub slowdown: [f64; 2],
 }
 
 impl Edit {
@@ -120,9 +128,11 @@ pub struct Retiming {
 pub struct FixEffect {
     /// Name of the fix.
     pub name: String,
-    /// Percent of the unprofiled time that it saves alone.
+    /// Percent of the unprofiled time that it saves alone, as the model predicts it.
+    pub predicted_pct: Interval,
+    /// The same, limited to the evidence: the percent of the recorded time that the fix may shorten.
     pub alone_pct: Interval,
-    /// Percent of the unprofiled time that it saves after the fixes before it.
+    /// Percent of the unprofiled time that it saves after the fixes before it, limited in the same way.
     pub next_pct: Interval,
     /// Time with this fix and all before it, in ns.
     pub step_ns: Interval,
@@ -130,6 +140,17 @@ pub struct FixEffect {
     pub limit: PathLimit,
     /// Whether it is part of the plan.
     pub is_planned: bool,
+    /// Why the saving is unknown; the intervals are then zero, and mean nothing.
+    pub unknown: Option<UnknownEffect>,
+}
+
+/// Why the saving of a fix is unknown.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnknownEffect {
+    /// The fact that is missing.
+    pub reason: String,
+    /// Percent of the recorded time for which the fact is missing: device activities that the fix would change.
+    pub time_pct: f64,
 }
 
 /// The class of time that takes most of the critical path.

@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Rules that fire on no trace at hand, and why. Their views are tested on tables made by hand, their
 /// verdicts by their own tests. An entry whose rule fires is taken out.
-const UNSEEN: [(&str, &str); 65] = [
+const UNSEEN: [(&str, &str); 69] = [
     ("CF001", "no trace has an operator that is called with eight shapes from one place"),
     (
         "CG001",
@@ -96,12 +96,22 @@ const UNSEEN: [(&str, &str); 65] = [
     ("OP011", "convolutions on the CPU run in oneDNN; tests/fixtures/cpu has some that do not"),
     ("OP014", "no program uses more threads than cores; tests/fixtures/cpu has one"),
     ("OP015", "no program multiplies single rows on the CPU"),
+    ("OP016", "no program on the CPU has an optimizer of large parameters"),
+    (
+        "OP017",
+        "no program of the corpus keeps adding to its gradients; tests/fixtures/modes has one",
+    ),
+    ("OP018", "no inference of the corpus runs in training mode; tests/fixtures/modes has some"),
     ("PP001", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),
     ("PP002", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),
     ("PP003", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),
     ("PR005", "no run has a gradient scaler"),
     ("PR006", "nobody computed on 64-bit floats; tests/fixtures/cpu has runs that do"),
     ("PR007", "no program computes in 16 bits on the CPU"),
+    (
+        "PR008",
+        "no trace describes its processor; tests/integration/cpu_programs.rs adds that to one",
+    ),
     ("RG001", "about two runs: tests/integration/diff"),
     ("RG002", "about two runs: tests/integration/diff"),
     ("RG003", "about two runs: tests/integration/diff"),

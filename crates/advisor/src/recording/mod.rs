@@ -1,6 +1,9 @@
 //! What the recording of a run is, what it cannot show, and how to record what it lacks.
 
 mod instructions;
+mod no_timeline;
+mod snapshot;
+mod time_summary;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,31 +12,40 @@ use trace_model::time::human;
 use trace_model::{MetricTable, Value};
 
 pub use instructions::RecordingInstructions;
+pub(crate) use no_timeline::NO_TIMELINE_VIEWS;
+pub(crate) use time_summary::HOST_TIME_VIEW;
 
-use crate::expr::{bytes, decimals, short};
+use crate::expr::{decimals, short};
 use crate::run_traits::RUN_TRAITS_VIEW;
 
 /// The view whose one row counts what was recorded.
 pub(crate) const RECORDING_VIEW: &str = "trace_recording";
 
+/// A view of rules about kernels, which names the GPU that they are measured against.
+const ROOFLINE_VIEW: &str = "op_below_roofline";
+
 /// The view of the rules about memory.
 const MEMORY_VIEW: &str = "memory_pressure";
-/// Columns of that view, with the owners that they are about.
-const MEMORY_OWNERS: [(&str, &str); 4] = [
-    ("parameter_bytes", "parameters"),
-    ("optimizer_state_bytes", "optimizer state"),
-    ("gradient_bytes", "gradients"),
-    ("activation_bytes", "activations"),
-];
-/// Owners that hold less of the peak are left out.
-const MIN_OWNER_SHARE: f64 = 0.05;
 /// Fewer operators, frames and device activities than this are next to nothing; without steps, and with them.
 const MIN_EVENTS: i64 = 50;
 const MIN_EVENTS_IN_STEPS: i64 = 10;
 /// If a few events alone cover at least this share of the recording, their times are more likely wrong than slow.
 const MOSTLY_OUTLIERS_RATIO: f64 = 0.9;
-/// Share of warm-up from which on a recording shows nothing else.
+/// A recording shows start-up only if warm-up takes at least this share of its length, or of the idle time of a device that
+/// idles for at least this share of the recording.
 const MOSTLY_WARMUP_RATIO: f64 = 0.5;
+/// A recording shows the profiler rather than the program if the profiler's own work takes at least this share: about a
+/// quarter.
+const MOSTLY_PROFILER_RATIO: f64 = 0.24;
+/// A recording in which a device is busy for at least this share of the time shows its work, however few kernels these are.
+const SHOWS_WORK_RATIO: f64 = 0.5;
+/// Why a device that ran has no activities.
+const NO_ACTIVITIES: &str = "its tracing library (CUPTI, roctracer) delivered no activities.";
+/// In steps, fewer than [`MIN_EVENTS`] events show the work if kernels, or operators on the CPU, run for this share of the time.
+const SHOWS_STEPS_RATIO: f64 = 0.05;
+/// Advice to begin the recording after start-up and the profiler's warm-up.
+const RECORD_LATER: &str = "Record again after warm-up, and more steps: \
+     `schedule=torch.profiler.schedule(wait=1, warmup=3, active=5)`, with `prof.step()` at the end of each step.";
 /// Share of the time in operators from which on the operator that takes most of theirs says where the time goes.
 const MOSTLY_OPERATORS_RATIO: f64 = 0.5;
 /// Steps from which on an unusual one can be recognized.
@@ -46,16 +58,20 @@ pub struct Recording {
     pub kind: RecordingKind,
     /// Whether the program runs on the CPU alone.
     pub is_on_cpu: bool,
-    /// What marks its steps, see the column `source` of the table `steps`; `repetition`: nothing does, and the same operators
-    /// recur. Null without steps.
+    /// What marks its steps, see the column `source` of the table `steps`; `repetition` and `pass`: nothing does, and the same
+    /// operators recur. Null without steps.
     pub step_source: Option<String>,
     /// How sure the steps are: `high` if the program, its trainer or its engine marks them, `medium` if they lie between calls
-    /// of the optimizer, `low` if they are inferred from repeating operators. Null without steps.
+    /// of the optimizer, `low` if they are inferred from repeating operators, whether a backward pass, a loader, a module or a range is in each
+    /// (`repetition`) or not (`pass`). Null without steps.
     pub step_confidence: Option<String>,
     /// Describes the recording and its most serious limit in one or two sentences.
     pub summary: String,
     /// The part of the summary that says what the recording is; empty if it shows next to nothing.
     pub subject: String,
+    /// What takes the time, in one or two sentences: what a busy GPU runs, else the operators and runtime calls of the host
+    /// with most time. Each share is of the time that the sentence names. Null if neither was recorded.
+    pub time_summary: Option<String>,
     /// All limits, most serious first; none if the recording is complete.
     pub limits: Vec<RecordingLimit>,
     /// How to record what it lacks; null if nothing essential is missing.
@@ -74,13 +90,15 @@ pub enum RecordingKind {
     DeviceNotRecorded,
     /// A few events with implausible times make up nearly all of the recording's length.
     OutlierTimes,
+    /// The profiler's own work takes a quarter of the time or more.
+    ProfilerOverhead,
     /// Most of the time is warm-up.
     WarmUp,
-    /// There are only memory snapshots: who holds memory, not how time is spent.
+    /// There are only memory snapshots or timelines: who holds memory, not how time is spent.
     MemoryOnly,
     /// There is no profiler trace: marks of a trainer, metrics or files about memory only.
     NoProfilerTrace,
-    /// Nothing marks steps, and nothing repeats.
+    /// Nothing marks steps, and no repetition is clearly a step.
     NoSteps,
     /// There are fewer than three steps.
     FewSteps,
@@ -107,6 +125,7 @@ impl RecordingKind {
         match self {
             Self::NoSteps | Self::FewSteps => Some("TQ001"),
             Self::OutlierTimes => Some("TQ014"),
+            Self::ProfilerOverhead => Some("TQ005"),
             Self::WarmUp => Some("TQ002"),
             Self::Truncated => Some("TQ007"),
             _ => None,
@@ -122,8 +141,14 @@ impl RecordingKind {
 impl Recording {
     /// The codes of notes that say the same as this description.
     pub fn told_notes(&self) -> Vec<&'static str> {
-        let inferred = (self.step_source.as_deref() == Some("repetition")).then_some("TQ001");
+        let source = self.step_source.as_deref();
+        let inferred = matches!(source, Some("repetition" | "pass")).then_some("TQ001");
         self.limits.iter().filter_map(|limit| limit.kind.note_code()).chain(inferred).collect()
+    }
+
+    /// What a headline says of a run of memory snapshots: `the peak of 3 GiB would be about 1.8 GiB with half of the batch`.
+    pub(crate) fn memory_prediction(tables: &[MetricTable]) -> Option<String> {
+        snapshot::headline(Row::largest(tables, MEMORY_VIEW, "peak_bytes")?)
     }
 
     /// Reads the recording from the views; `None` if they were not computed. `formats`: those of the files.
@@ -139,12 +164,18 @@ impl Recording {
         let shows_program = !kind.is_severe()
             && !matches!(kind, RecordingKind::NoProfilerTrace | RecordingKind::MemoryOnly);
         let subject = match kind {
-            RecordingKind::MemoryOnly => contents.memory_subject(),
+            RecordingKind::MemoryOnly => {
+                let text = contents.memory.map_or_else(String::new, snapshot::subject);
+                format!("{text} {}", no_timeline::subject(tables)).trim().to_owned()
+            }
+            RecordingKind::NoProfilerTrace => no_timeline::subject(tables),
             _ if shows_program => contents.subject(),
             _ => String::new(),
         };
         let first = limits.first().map_or("", |limit| &limit.text);
         let summary = format!("{subject} {first}").trim().to_owned();
+        // Events whose times are probably wrong make shares meaningless.
+        let has_shares = !limits.iter().any(|limit| limit.kind == RecordingKind::OutlierTimes);
         let is_incomplete = !matches!(kind, RecordingKind::CpuOnly | RecordingKind::Complete);
         let instructions = is_incomplete.then(|| RecordingInstructions::for_run(&contents, kind));
         Some(Self {
@@ -154,6 +185,7 @@ impl Recording {
             step_confidence: contents.step_confidence().map(str::to_owned),
             summary,
             subject,
+            time_summary: time_summary::time_summary(tables).filter(|_| has_shares),
             limits,
             instructions: instructions.flatten(),
         })
@@ -165,6 +197,7 @@ struct Contents<'a> {
     recorded: Row<'a>,
     traits: Option<Row<'a>>,
     memory: Option<Row<'a>>,
+    below_roofline: Option<Row<'a>>,
 }
 
 /// The first row of a view.
@@ -178,6 +211,25 @@ impl<'a> Row<'a> {
     fn first(tables: &'a [MetricTable], view: &str) -> Option<Self> {
         let table = tables.iter().find(|table| table.view == view)?;
         Some(Self { table, values: table.rows.first()? })
+    }
+
+    /// All rows of a view.
+    fn all(tables: &'a [MetricTable], view: &str) -> Vec<Self> {
+        let table = tables.iter().find(|table| table.view == view);
+        let rows =
+            |table: &'a MetricTable| table.rows.iter().map(move |values| Self { table, values });
+        table.into_iter().flat_map(rows).collect()
+    }
+
+    /// The first row with the largest number in a column.
+    fn largest(tables: &'a [MetricTable], view: &str, column: &str) -> Option<Self> {
+        let table = tables.iter().find(|table| table.view == view)?;
+        let number = |values: &[Value]| {
+            let value = table.index(column).and_then(|at| values.get(at));
+            value.and_then(Value::as_f64).unwrap_or(f64::NEG_INFINITY)
+        };
+        let values = table.rows.iter().rev().max_by(|a, b| number(a).total_cmp(&number(b)))?;
+        Some(Self { table, values })
     }
 
     fn value(&self, name: &str) -> Option<&'a Value> {
@@ -207,8 +259,10 @@ impl<'a> Row<'a> {
 impl<'a> Contents<'a> {
     fn read(tables: &'a [MetricTable]) -> Option<Self> {
         let recorded = Row::first(tables, RECORDING_VIEW)?;
-        let [traits, memory] = [RUN_TRAITS_VIEW, MEMORY_VIEW].map(|view| Row::first(tables, view));
-        Some(Self { recorded, traits, memory })
+        let [traits, below_roofline] =
+            [RUN_TRAITS_VIEW, ROOFLINE_VIEW].map(|view| Row::first(tables, view));
+        let memory = Row::largest(tables, MEMORY_VIEW, "peak_bytes");
+        Some(Self { recorded, traits, memory, below_roofline })
     }
 
     /// Number of events of this kind: a column without its suffix.
@@ -231,9 +285,14 @@ impl<'a> Contents<'a> {
         Some(format!("{} x {name}", self.count("listed_device")))
     }
 
+    /// The entry of the table of devices that fits the GPU, where the trace does not name it.
+    fn measured_against(&self) -> Option<&'a str> {
+        self.below_roofline?.text("peak")
+    }
+
     fn step_confidence(&self) -> Option<&'static str> {
         Some(match self.recorded.text("step_source")? {
-            "repetition" => "low",
+            "repetition" | "pass" => "low",
             "optimizer" => "medium",
             _ => "high",
         })
@@ -276,7 +335,10 @@ impl<'a> Contents<'a> {
             Some(false) => "forward passes",
             None => "a program",
         };
-        let name = self.trait_text("device_name").or(self.recorded.text("listed_device_name"));
+        let name = self
+            .trait_text("device_name")
+            .or(self.recorded.text("listed_device_name"))
+            .or(self.measured_against());
         let device = match (name, self.listed_devices()) {
             (_, Some(devices)) if self.is_on_cpu() => {
                 format!(" on the CPU of a machine with {devices}")
@@ -286,12 +348,17 @@ impl<'a> Contents<'a> {
             (None, _) if self.count("device_event") > 0 => " on a GPU".to_owned(),
             (None, _) => String::new(),
         };
+        let is_of_passes = self.recorded.text("step_source") == Some("pass");
         let extent = match self.count("step") {
-            0 => self.duration(),
-            count => plural(count as usize, "step"),
+            0 => format!("{} of {program}", self.duration()),
+            count if is_of_passes => {
+                let pass = human(self.recorded.ratio("step_ns").unwrap_or(0.0));
+                format!("{count} passes of {pass}")
+            }
+            count => format!("{} of {program}", plural(count as usize, "step")),
         };
         let marks = match self.recorded.text("step_source") {
-            Some("repetition") => ", inferred from repeating operators",
+            Some("repetition" | "pass") => ", inferred from repeating operators",
             Some("optimizer") => ", inferred from calls of the optimizer",
             _ => "",
         };
@@ -299,7 +366,7 @@ impl<'a> Contents<'a> {
             0 | 1 => String::new(),
             count => format!(", {count} ranks"),
         };
-        let mut text = format!("{extent} of {program}{device}{ranks}{marks}.");
+        let mut text = format!("{extent}{device}{ranks}{marks}.");
         if self.is_on_cpu() {
             text.push_str(&self.top_operator());
         }
@@ -336,14 +403,45 @@ impl<'a> Contents<'a> {
             return self.device_without_activity();
         }
         let machine = self.listed_devices().map(|devices| format!(" on a machine with {devices}"));
+        let waited = self.count("waited_launch");
+        let them = if waited == self.count("launch") {
+            "them".to_owned()
+        } else {
+            format!("{waited} of them")
+        };
+        let wait = self.recorded.text("wait_name").filter(|_| waited > 0);
+        let reason = match wait {
+            // A call that waits for the device, not for one of its streams, waits for all earlier launches.
+            Some(wait) if wait.contains("DeviceSynchronize") => {
+                format!(", although `{wait}` waits for {them}: {NO_ACTIVITIES}")
+            }
+            Some(wait) => {
+                format!(
+                    ", although the host waits for the GPU after {them} (`{wait}`): {NO_ACTIVITIES}"
+                )
+            }
+            None => format!(": the recording ended before the GPU ran them, or {NO_ACTIVITIES}"),
+        };
         format!(
-            "In {}{}, {} and {} of kernels or graphs were recorded, but no GPU activity: the recording probably \
-             ended before the GPU ran them, or its tracing library (CUPTI, roctracer) delivered no activities.",
+            "In {}{}, {} and {} of kernels or graphs were recorded, but no GPU activity{reason}",
             self.duration(),
             machine.unwrap_or_default(),
             plural(self.count("op") as usize, "operator"),
             self.counted("launch", "launch", "launches"),
         )
+    }
+
+    /// Why there are no steps.
+    fn no_steps(&self) -> String {
+        match (self.count("recurring_op"), self.count("recurrence")) {
+            (operators, count) if operators > 0 && count > 0 => format!(
+                "No steps are marked, so shares include start-up. The same {operators} operators recur {count} times, {} each, in \
+                 passes or in the layers of one.",
+                human(self.recorded.ratio("recurrence_dur_ns").unwrap_or(0.0)),
+            ),
+            _ => "No steps are marked, and none could be inferred from repeating operators, so shares include start-up."
+                .to_owned(),
+        }
     }
 
     /// As [`Self::unrecorded_device`], where no call of its runtime was recorded either.
@@ -356,17 +454,11 @@ impl<'a> Contents<'a> {
         )
     }
 
-    /// The row about memory and the peak, if a history was recorded.
-    fn peak(&self) -> Option<(Row<'a>, f64)> {
-        let memory = self.memory.filter(|memory| memory.is_true("has_history"))?;
-        Some((memory, memory.ratio("peak_bytes")?))
-    }
-
     /// What a memory snapshot cannot show.
     fn memory_limit(&self) -> String {
-        let text = match self.peak() {
-            Some(_) => "It shows who holds memory, not how time is spent.",
-            None => {
+        let text = match self.memory.map(|memory| memory.is_true("has_history")) {
+            Some(true) | None => "It shows who holds memory, not how time is spent.",
+            Some(false) => {
                 "A memory snapshot without a history: it shows what was held when it was taken, not who allocated it. Call \
                  `torch.cuda.memory._record_memory_history()` before what is to be seen."
             }
@@ -374,26 +466,51 @@ impl<'a> Contents<'a> {
         text.to_owned()
     }
 
-    /// `A memory snapshot of 3 iterations, with a peak of 61.8 MiB: activations 85.7 %, temporaries 8.1 %.`
-    fn memory_subject(&self) -> String {
-        let Some((memory, peak)) = self.peak() else { return String::new() };
-        let of = match memory.count("iteration_count") {
-            0 => String::new(),
-            count => format!(" of {}", plural(count as usize, "iteration")),
+    /// The limit of a recording that shows the profiler at work.
+    fn profiler_limit(&self) -> Option<RecordingLimit> {
+        let ratio = self
+            .recorded
+            .ratio("profiler_ratio")
+            .filter(|ratio| *ratio >= MOSTLY_PROFILER_RATIO)?;
+        let name = self.recorded.text("profiler_name").map(|name| format!(", mostly `{name}`"));
+        let text = format!(
+            "{} % of the time that was recorded is the profiler's own work{}: the recording shows the profiler rather than the program. \
+             {RECORD_LATER}{}",
+            decimals(100.0 * ratio, 1),
+            name.unwrap_or_default(),
+            if self.count("frame") > 0 { " Leave `with_stack=True` out." } else { "" },
+        );
+        Some(RecordingLimit { kind: RecordingKind::ProfilerOverhead, text })
+    }
+
+    /// The limit of a recording that shows start-up.
+    fn warmup_limit(&self) -> Option<RecordingLimit> {
+        let ratio = |name: &str| self.recorded.ratio(name).unwrap_or(0.0);
+        let named = |name: &str| {
+            self.recorded.text(name).map_or(String::new(), |name| format!(", mostly `{name}`"))
         };
-        let mut owners: Vec<(&str, f64)> = MEMORY_OWNERS
-            .iter()
-            .filter_map(|(column, owner)| Some((*owner, memory.ratio(column)? / peak)))
-            .filter(|(_, share)| *share >= MIN_OWNER_SHARE)
-            .collect();
-        owners.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let owners: Vec<String> = owners
-            .into_iter()
-            .map(|(owner, share)| format!("{owner} {} %", decimals(100.0 * share, 1)))
-            .collect();
-        let owners =
-            if owners.is_empty() { String::new() } else { format!(": {}", owners.join(", ")) };
-        format!("A memory snapshot{of}, with a peak of {}{owners}.", bytes(peak))
+        let of_recording = ratio("warmup_ratio");
+        let of_idle = ratio("startup_idle_ratio");
+        let text = if of_recording >= MOSTLY_WARMUP_RATIO {
+            format!(
+                "{} % of the {} is warm-up (first launches, loading code, allocating device memory{}): the recording shows \
+                 start-up rather than steady state. {RECORD_LATER}",
+                decimals(100.0 * of_recording, 1),
+                self.duration(),
+                named("warmup_name"),
+            )
+        } else if of_idle >= MOSTLY_WARMUP_RATIO && ratio("idle_ratio") >= MOSTLY_WARMUP_RATIO {
+            format!(
+                "The GPU is idle {} % of the time, and {} % of that is start-up (setting the runtime up, loading code, \
+                 compiling{}): the recording shows start-up rather than steady state. {RECORD_LATER}",
+                decimals(100.0 * ratio("idle_ratio"), 1),
+                decimals(100.0 * of_idle, 1),
+                named("startup_idle_name"),
+            )
+        } else {
+            return None;
+        };
+        Some(RecordingLimit { kind: RecordingKind::WarmUp, text })
     }
 
     /// The limits, most serious first.
@@ -404,7 +521,7 @@ impl<'a> Contents<'a> {
         if self.count("profiled_rank") == 0 {
             let mut formats: Vec<&str> = formats.to_vec();
             formats.dedup();
-            if formats.iter().any(|format| format.starts_with("memory snapshot")) {
+            if formats.iter().any(|format| format.starts_with("memory ")) {
                 add(RecordingKind::MemoryOnly, self.memory_limit());
                 return limits;
             }
@@ -436,8 +553,12 @@ impl<'a> Contents<'a> {
             );
             return limits;
         }
-        let least = if self.count("step") > 0 { MIN_EVENTS_IN_STEPS } else { MIN_EVENTS };
-        if program < least && self.count("launch") < least {
+        let busy_ratio = self.recorded.ratio("busy_ratio");
+        let work_ratio = busy_ratio.or(self.recorded.ratio("op_ratio")).unwrap_or(0.0);
+        let shows_steps = self.count("step") > 1 && work_ratio >= SHOWS_STEPS_RATIO;
+        let least = if shows_steps { MIN_EVENTS_IN_STEPS } else { MIN_EVENTS };
+        let is_busy = busy_ratio.is_some_and(|busy| busy >= SHOWS_WORK_RATIO);
+        if program < least && self.count("launch") < least && !is_busy {
             let parts = [
                 ("call", "call of the GPU's runtime", "calls of the GPU's runtime"),
                 ("op", "operator", "operators"),
@@ -485,25 +606,11 @@ impl<'a> Contents<'a> {
                 ),
             );
         }
-        let warmup_ratio = self.recorded.ratio("warmup_ratio").unwrap_or(0.0);
-        if warmup_ratio >= MOSTLY_WARMUP_RATIO {
-            let name = self.recorded.text("warmup_name").map(|name| format!(", mostly `{name}`"));
-            add(
-                RecordingKind::WarmUp,
-                format!(
-                    "{} % of the {} is warm-up (first launches, loading code, allocating device memory{}): the recording shows \
-                     start-up rather than steady state.",
-                    decimals(100.0 * warmup_ratio, 1),
-                    self.duration(),
-                    name.unwrap_or_default(),
-                ),
-            );
-        }
+        limits.extend(self.profiler_limit());
+        limits.extend(self.warmup_limit());
+        let mut add = |kind, text: String| limits.push(RecordingLimit { kind, text });
         match self.count("step") {
-            0 => add(
-                RecordingKind::NoSteps,
-                "No steps are marked, and none could be inferred from repeating operators, so shares include start-up.".to_owned(),
-            ),
+            0 => add(RecordingKind::NoSteps, self.no_steps()),
             steps if steps < ENOUGH_STEPS => add(
                 RecordingKind::FewSteps,
                 format!(

@@ -66,20 +66,20 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "gpu_utilization",
         Scope::Device,
         "rank device window_ns kernel_busy_ns kernel_busy_ratio busy_ns busy_ratio idle_ns idle_ratio \
-         unattributed_ratio unattributed_cause sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm step_count graph_launch_count unlinked_ratio",
+         unattributed_ratio unattributed_cause sm_efficiency_ratio occupancy_ratio *mean_blocks_per_sm activity_count step_count graph_launch_count unlinked_ratio",
     ),
     (
         "gpu_idle_causes",
         Scope::Device,
         "rank device window_ns idle_ns idle_ratio dataloader_ns dataloader_ratio sync_ns sync_ratio \
          allocation_ns allocation_ratio copy_api_ns copy_api_ratio launch_api_ns launch_api_ratio op_dispatch_ns \
-         op_dispatch_ratio cpu_compute_ns cpu_compute_ratio first_launch_ns first_launch_ratio python_ns python_ratio launch_latency_ns launch_latency_ratio dependency_ns \
+         op_dispatch_ratio cpu_compute_ns cpu_compute_ratio creation_ns creation_ratio cpu_work_ns cpu_work_ratio first_launch_ns first_launch_ratio startup_ns startup_ratio compiling_ns compiling_ratio profiler_ns profiler_ratio python_ns python_ratio launch_latency_ns launch_latency_ratio dependency_ns \
          dependency_ratio other_stream_ns other_stream_ratio collective_ns collective_ratio unlinked_ns \
          unlinked_ratio graph_replay_ns graph_replay_ratio unrecorded_work_ns unrecorded_work_ratio stream_capture_ns stream_capture_ratio \
          recording_end_ns recording_end_ratio no_host_events_ns no_host_events_ratio dispatch_ns \
          dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio unattributed_ns unattributed_ratio \
          switch_ns switch_ratio switch_count gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name \
-         top_cpu_name top_cpu_ratio first_idle_ns first_idle_cause step_count \
+         top_cpu_name top_cpu_ratio top_creation_name first_idle_ns first_idle_cause activity_count step_count \
          graph_launch_count top_sync_ratio top_python_ratio top_dispatch_ratio around_python_name \
          around_python_ratio around_dispatch_name around_dispatch_ratio",
     ),
@@ -138,11 +138,21 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     ),
     ("run_capabilities", Scope::Run, "rank capability rank_count"),
     (
+        "memory_timeline_summary",
+        Scope::Rank,
+        "rank timeline file form moment_count dur_ns start_bytes peak_bytes peak_ts_ns end_bytes \
+         first_half_peak_bytes second_half_peak_bytes unknown_ratio",
+    ),
+    (
         "run_traits",
         Scope::Run,
         "rank_count *world_size vendor torch_device device_name step_source has_host \
-         has_stacks is_training has_backward has_optimizer is_compiled has_graph_launches \
-         enters_autocast loader_kind collectives main_collective shards_parameters \
+         has_stacks is_training has_backward has_optimizer core_count \
+         thread_count has_fast_bfloat16 is_compiled has_graph_launches \
+         is_graphed enters_autocast uses_fused_attention is_channels_last detects_anomaly optimizer \
+         optimizer_implementation \
+         has_fused_optimizer pins_copies loads_in_workers has_tensor_cores has_tf32 has_bf16 \
+         loader_kind collectives main_collective shards_parameters \
          reduction_dtype frameworks uses_transformers uses_hf_trainer uses_hf_pipeline \
          uses_lightning uses_composer uses_accelerate uses_deepspeed uses_fsdp uses_ddp \
          uses_megatron uses_vllm uses_sglang uses_diffusers uses_xdit uses_torchtitan \
@@ -197,7 +207,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "gpu_tensor_cores",
         Scope::Device,
-        "rank device name has_tensor_cores has_tf32 window_ns kernel_ns used_ns unknown_ns used_ratio \
+        "rank device name has_tensor_cores has_tf32 peak_source window_ns kernel_ns used_ns unknown_ns used_ratio \
          unknown_ratio eligible_ns eligible_ratio missed_ns missed_ratio missed_gain_ratio tf32_gain_ratio tf32_off_ratio unclear_ns \
          unclear_ratio",
     ),
@@ -207,6 +217,13 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank rank_count collective_count last_count last_ratio cause_count cause_ratio caused_wait_ns \
          caused_wait_ratio wait_share_ratio own_comm_ns own_wait_ns wait_ratio exposed_ratio step_count \
          late_step_count chance_ratio delay_phase delay_ns last_by",
+    ),
+    (
+        "comm_straggler_causes",
+        Scope::Rank,
+        "rank rank_count collective_count caused_wait_ns caused_wait_ratio wait_share_ratio step_count \
+         late_step_count chance_ratio delay_phase delay_ns cause cause_name reads_data cause_ns name_ns \
+         others_name_ns cause_shape others_shape",
     ),
     (
         "comm_clocks",
@@ -302,7 +319,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "gpu_eager",
         Scope::Device,
-        "rank device window_ns has_host kernel_count host_ratio chain_ratio eager_ratio \
+        "rank device window_ns has_host kernel_count host_ratio chain_ratio eager_ratio larger_ratio \
          compiled_count graph_launch_count stream_capture_ratio decode_count",
     ),
     (
@@ -310,7 +327,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Device,
         "rank device window_ns busy_ratio work_ns kernel_count kernel_ns typed_ratio copy_ns \
          copy_count copy_ratio copy_window_ratio cast_ns cast_count cast_ratio cast_window_ratio \
-         cast_types conv_ns conv_window_ratio slow_conv_ns slow_conv_ratio layout_ns layout_count \
+         cast_types matmul_ns matmul_ratio conv_ns conv_window_ratio slow_conv_ns slow_conv_ratio layout_ns layout_count \
          layout_conv_ratio layout_window_ratio fp64_ns fp64_count fp64_ratio fp64_window_ratio \
          fp64_name attention_ns cache_ns cache_ratio cache_window_ratio pointwise_ns \
          pointwise_window_ratio compiled_count low_occupancy_ns chain_ns chain_window_ratio \
@@ -419,8 +436,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank has_timeline has_messages is_pipeline pipeline stage stage_from named_by schedule rank_count read_count \
          microbatch_count chunk_count step_count step_ns compute_ns mean_compute_ns own_bubble_ratio \
-         bubble_ratio schedule_ratio imbalance_ratio rest_ratio is_slowest *slow_factor ideal_ratio \
-         doubled_ratio interleaved_ratio",
+         bubble_ratio schedule_ratio imbalance_ratio rest_ratio is_slowest *slow_factor receive_ratio \
+         send_ratio idle_ratio *pass_slowdown ideal_ratio doubled_ratio interleaved_ratio",
     ),
     (
         "memory_recompute",
@@ -442,7 +459,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "op_call_sites",
         Scope::Rank,
         "rank has_shapes step_count shape_count shape_site compile_step_count biased_count bias_ns bias_ratio \
-         init_copy_count init_copy_bytes init_copy_ns init_copy_ratio",
+         init_copy_count init_copy_bytes init_copy_ns init_copy_ratio init_idle_ns init_idle_ratio init_idle_name init_ratio",
     ),
     (
         "trace_completeness",
@@ -482,16 +499,23 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "trace_recording",
         Scope::Run,
-        "rank_count profiled_rank_count event_count recorded_ns op_count frame_count annotation_count call_count launch_count \
+        "rank_count profiled_rank_count event_count recorded_ns op_count frame_count annotation_count call_count launch_count waited_launch_count wait_name \
          profiler_range_count device_event_count foreign_event_count foreign_kinds foreign_tool listed_device_count listed_device_name device_op_count device_op_name \
-         step_count step_source top_op_name top_op_ratio op_ratio warmup_ratio warmup_name outlier_ratio outlier_count outlier_name rest_ns \
+         step_count step_source step_ns recurring_op_count recurrence_count recurrence_dur_ns top_op_name top_op_ratio op_ratio warmup_ratio warmup_name busy_ratio idle_ratio startup_idle_ratio startup_idle_name profiler_ratio profiler_name \
+         outlier_ratio outlier_count outlier_name rest_ns \
          is_truncated",
+    ),
+    (
+        "trace_host_time",
+        Scope::Operator,
+        "rank name kind call_count self_ns self_ratio launch_count outside_count op_name window_ns host_ns host_ratio thread_count \
+         rank_launch_count",
     ),
     (
         "op_cpu_work",
         Scope::Rank,
         "rank has_device step_count window_ns op_ns python_ns python_ratio outer_op_count python_per_op_ns has_collectives uses_device \
-         matmul_ns matmul_ratio convolution_ns convolution_ratio other_op_ratio loading_ns loading_ratio top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
+         matmul_ns matmul_ratio convolution_ns convolution_ratio communication_ns communication_ratio other_op_ratio loading_ns loading_ratio top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
          slow_conv_name double_ns double_ratio",
     ),
     (
@@ -499,14 +523,26 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank has_device uses_device has_shapes window_ns product_ns product_ratio large_product_ns large_product_ratio \
          large_product_gflops slow_half_ns slow_half_ratio slow_half_gflops slow_half_dtype single_row_ns \
-         single_row_ratio chain_ns chain_ratio chain_bytes_ratio chain_name chain_dims stalled_ns stalled_ratio \
-         stalled_per_element_ns stalled_name",
+         single_row_ratio chain_ns chain_ratio chain_bytes_ratio chain_name chain_owner chain_dims optimizer_chain_ns \
+         optimizer_chain_ratio optimizer_chain_name stalled_ns stalled_ratio stalled_per_element_ns stalled_name",
+    ),
+    (
+        "run_training_mode",
+        Scope::Rank,
+        "rank has_host has_backward batch_norm_count training_batch_norm_count dropout_count active_dropout_count \
+         is_flag_recorded mode_evidence_count",
+    ),
+    (
+        "run_gradients",
+        Scope::Rank,
+        "rank has_host optimizer_step_count accumulate_count added_count cleared_count never_cleared_count",
     ),
     (
         "memory_pressure",
         Scope::Device,
         "rank device memory snapshot has_history iteration_count peak_bytes capacity_bytes parameter_bytes optimizer_state_bytes \
-         optimizer_state_ratio gradient_bytes activation_bytes activation_ratio unneeded_activation_ratio top_activation_place \
+         optimizer_state_ratio gradient_bytes activation_bytes activation_ratio unneeded_activation_ratio temporary_bytes older_bytes weight_copy_bytes top_owner top_owner_bytes top_phase \
+         top_place top_place_bytes top_activation_place \
          top_activation_bytes has_backward spike_bytes spike_ratio spike_place spike_place_bytes kept_bytes kept_ratio \
          kept_place kept_owner kept_place_bytes kept_per_iteration_bytes half_batch_peak_bytes checkpointed_peak_bytes \
          small_state_peak_bytes half_copy_bytes half_copy_ratio later_iteration_count later_segment_count *later_segment_rate \

@@ -100,6 +100,31 @@ fn needs_are_checked_on_the_rank_of_the_row() {
     assert_eq!(unknown(&report, "XX006"), (several, &[Capability::SeveralRanks][..]));
 }
 
+/// A run with one rank lacks other ranks first.
+#[test]
+fn rules_that_compare_ranks_ask_one_rank_for_no_options() {
+    let rule = |code: &str, subject: &str| {
+        format!(
+            "[rule.own]\ncode = '{code}'\ncategory = 'test'\nmetric = 'gpu_utilization.busy_ratio'\n\
+             high = '< 50 %'\ntitle = 'Idle'\nmessage = 'Idle.'\nadvice = ['Work.']\nwhy = 'Because.'\n\
+             subject = {subject}\nrequires = [{{ needs = 'python_stacks' }}]\n"
+        )
+    };
+    let tables = [
+        view("gpu_utilization", &[&[("rank", Value::Int(0)), ("busy_ratio", Value::Float(0.2))]]),
+        capabilities(&[(Some(0), "timeline")]),
+    ];
+    let options = |subject: &str, ranks: Vec<i32>| {
+        let text = rule("XX001", subject);
+        let rules = RuleSet::load(&[source("own.toml", &text)], &metrics()).unwrap();
+        let run = RunInfo { ranks, ..RunInfo::default() };
+        evaluate(&rules, &tables, &run, &[]).missing_options().len()
+    };
+    assert_eq!(options("'ranks'", vec![0]), 0);
+    assert_eq!(options("'ranks'", vec![0, 1]), 1);
+    assert_eq!(options("['ranks', 'gpu']", vec![0]), 1);
+}
+
 /// Of a recording of which it is not known what it holds, nothing is assumed.
 #[test]
 fn unknown_capabilities_are_no_pass() {

@@ -50,10 +50,29 @@ fn with_policy_reports_all_unknown_selectors() {
 
 #[test]
 fn views_are_those_of_active_rules() {
-    let views =
-        ["comm_exposed", "run_capabilities", "run_traits", "step_time_summary", "trace_recording"];
+    let views = [
+        "comm_exposed",
+        "flight_summary",
+        "memory_timeline_summary",
+        "run_capabilities",
+        "run_traits",
+        "step_time_summary",
+        "system_hosts",
+        "trace_host_time",
+        "trace_recording",
+    ];
     assert_eq!(chosen(&["CM001"], &["TQ"]).views(), views);
-    let views = ["comm_stragglers", "run_capabilities", "step_time_summary", "trace_recording"];
+    let views = [
+        "comm_straggler_causes",
+        "flight_summary",
+        "memory_timeline_summary",
+        "run_capabilities",
+        "run_traits",
+        "step_time_summary",
+        "system_hosts",
+        "trace_host_time",
+        "trace_recording",
+    ];
     assert_eq!(chosen(&["CM003"], &["TQ"]).views(), views);
     let views = chosen(&["IN001"], &[]);
     let views = views.views();

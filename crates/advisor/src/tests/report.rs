@@ -1,7 +1,7 @@
 //! Reports from metric rows written by hand.
 
 use trace_model::command_line::CommandOptions;
-use trace_model::retiming::{FixEffect, Interval, Retiming};
+use trace_model::retiming::{FixEffect, Interval, Retiming, UnknownEffect};
 use trace_model::{FailedTable, MetricTable, RunInfo, Source, Value, Warning};
 
 use super::{source, view, with_default};
@@ -146,6 +146,7 @@ fn effect(name: &str, alone: f64, next: f64, is_planned: bool) -> FixEffect {
     FixEffect {
         name: name.to_owned(),
         alone_pct: around(alone),
+        predicted_pct: around(alone),
         next_pct: around(next),
         step_ns: around(1e8 * (1.0 - next / 100.0)),
         is_planned,
@@ -164,7 +165,7 @@ fn findings_are_ordered_by_what_their_fix_saves_next() {
     let mut report = evaluate(&rules, &tables(), &run(), &[]);
     let request = report.follow_ups(&rules).retiming.unwrap();
     let names: Vec<&str> = request.fixes.iter().map(|fix| fix.name.as_str()).collect();
-    assert_eq!(names, ["compile", "cuda-graph", "loader-workers"]);
+    assert_eq!(names, ["compile", "cpu-loader-worker", "cuda-graph", "loader-workers"]);
     // The loader saves less alone, and more once launching is mended.
     let fixes = vec![
         effect("cuda-graph", 30.0, 30.0, true),
@@ -205,6 +206,136 @@ fn finding_whose_fix_saves_nothing_more_comes_last_among_causes() {
     assert_eq!(codes(&report)[..2], ["HB001", "IN001"]);
     let loader = &report.findings[1];
     assert_eq!((loader.gain.low_pct, loader.fixes[0].plan_position), (Some(22.4), None));
+}
+
+/// A rule that is high at 30 %, and low where no fix is predicted to save time.
+const LIMITED: &str = "[rule.x]\ncode = \"XX001\"\ncategory = \"x\"\nmetric = \"step_phases.dataloader_ratio\"\nhigh = \"> 10 %\"\n\
+    gain = { of = \"dataloader_idle_ratio\", low = 0.5, high = 1.0, method = \"measured\" }\n\
+    unpredicted = [{ when = \"step_count >= 3\", to = \"low\", reason = \"Not here.\" }, { when = \"step_count > 99\", to = \"info\", reason = \"Never.\" }]\n\
+    title = \"t\"\nmessage = \"m\"\nadvice = [\"a\"]\nwhy = \"w\"\n\
+    [fix.y]\ntitle = \"Try y\"\nrules = [\"XX001\"]\nedits = [{ host_time = [\"gap\"], left = [0.0, 0.5] }]\n";
+
+/// The report of [`LIMITED`] under what its fix saves alone; `None` if it claims nothing.
+fn limited(alone_pct: Option<f64>) -> Report {
+    let rules = with_default(&[source("x.toml", LIMITED)]);
+    let mut report = evaluate(&rules, &[rows("step_phases", &[phases(0, 0.3, 0.3)])], &run(), &[]);
+    report.findings.retain(|finding| finding.code == "XX001");
+    assert_eq!(report.findings[0].severity, Severity::High);
+    let fixes = alone_pct.map(|pct| effect("y", pct, pct.max(0.0), pct > 0.0));
+    report.attach(&rules, &[], Some(&retiming(fixes.into_iter().collect())));
+    report
+}
+
+#[test]
+fn severity_is_limited_where_no_fix_is_predicted_to_save_time() {
+    for (alone_pct, severity, message, headline) in [
+        (Some(10.0), Severity::High, "m", "start with XX001 x."),
+        (
+            None,
+            Severity::Low,
+            "m Not here.",
+            "1 finding, without a predicted saving: try what XX001 x advises and measure (`advisor diff`).",
+        ),
+        (
+            Some(-10.0),
+            Severity::Low,
+            "m Not here.",
+            "1 finding, without a predicted saving: the fix of XX001 x takes longer here.",
+        ),
+    ] {
+        let report = limited(alone_pct);
+        let finding = &report.findings[0];
+        assert_eq!((finding.severity, finding.message.as_str()), (severity, message));
+        assert_eq!(finding.affected.worst[0].severity, severity);
+        assert!(report.headline.text.ends_with(headline), "{}", report.headline.text);
+        assert_eq!(report.headline.first.as_deref(), Some("XX001"));
+        assert_eq!(report.headline.text.contains("start with"), alone_pct > Some(0.0));
+    }
+}
+
+#[test]
+fn cause_that_takes_most_of_the_time_comes_first_without_a_prediction() {
+    let other = "[rule.other]\ncode = \"XX002\"\ncategory = \"x\"\nmetric = \"step_phases.dataloader_ratio\"\nlow = \"> 10 %\"\n\
+        title = \"t\"\nmessage = \"m\"\nadvice = [\"a\"]\nwhy = \"w\"\n\
+        [fix.z]\ntitle = \"Try z\"\nrules = [\"XX002\"]\nedits = [{ host_time = [\"gap\"], left = [0.0, 0.5] }]\n";
+    let rules = with_default(&[source("x.toml", LIMITED), source("other.toml", other)]);
+    let ordered = |share: f64| {
+        let tables = [rows("step_phases", &[phases(0, 0.3, share)])];
+        let mut report = evaluate(&rules, &tables, &run(), &[]);
+        report.findings.retain(|finding| finding.code.starts_with("XX"));
+        report.attach(&rules, &[], Some(&retiming(vec![effect("z", 10.0, 10.0, true)])));
+        let codes: Vec<String> = report.findings.iter().map(|f| f.code.clone()).collect();
+        (codes.join(" "), report.headline.first.unwrap())
+    };
+    assert_eq!(ordered(0.3), ("XX001 XX002".to_owned(), "XX001".to_owned()));
+    assert_eq!(ordered(0.02), ("XX002 XX001".to_owned(), "XX002".to_owned()));
+}
+
+#[test]
+fn gain_in_other_steps_is_no_larger_than_the_measured_share() {
+    let rules = with_default(&[source("x.toml", LIMITED)]);
+    let high = |saved_pct: f64| {
+        let mut report =
+            evaluate(&rules, &[rows("step_phases", &[phases(0, 0.3, 0.3)])], &run(), &[]);
+        report.findings.retain(|finding| finding.code == "XX001");
+        let fixes = vec![effect("y", saved_pct, saved_pct, true)];
+        report.attach(&rules, &[], Some(&retiming(fixes)));
+        report.findings[0].gain.high_pct
+    };
+    assert_eq!(high(20.0), Some(24.0));
+    assert_eq!(high(27.0), Some(30.0));
+    // The fix takes other time with it.
+    assert_eq!(high(40.0), Some(48.0));
+}
+
+#[test]
+fn headline_names_harm_that_is_not_time_before_what_to_start_with() {
+    let rules = with_default(&[source("x.toml", &LIMITED.replace("fix.y", "fix.z"))]);
+    let harm = "[rule.harm]\ncode = \"XX002\"\ncategory = \"memory\"\nmetric = \"step_phases.dataloader_ratio\"\nhigh = \"> 10 %\"\n\
+        gain = { method = \"none\" }\nfixed_priority_pct = 90.0\ntitle = \"t\"\nmessage = \"m\"\nadvice = [\"a\"]\nwhy = \"w\"\n";
+    let with_harm = with_default(&[source("x.toml", LIMITED), source("harm.toml", harm)]);
+    let mut report =
+        evaluate(&with_harm, &[rows("step_phases", &[phases(0, 0.3, 0.3)])], &run(), &[]);
+    report.findings.retain(|finding| finding.code.starts_with("XX"));
+    let mut alone = report.clone();
+    report.attach(&with_harm, &[], Some(&retiming(vec![effect("y", 10.0, 10.0, true)])));
+    assert_eq!(codes(&report), ["XX002", "XX001"]);
+    let text = &report.headline.text;
+    assert!(text.ends_with("look at XX002 harm, then start with XX001 x."), "{text}");
+    // For a finding about memory, the advice is to compare peaks.
+    alone.findings.retain(|finding| finding.code == "XX002");
+    alone.attach(&rules, &[], None);
+    let text = &alone.headline.text;
+    let expected = "try what XX002 harm advises and compare the peaks (`advisor diff`).";
+    assert!(text.ends_with(expected), "{text}");
+}
+
+/// A fix with an unknown saving has no number anywhere, and names the missing fact.
+#[test]
+fn unknown_effect_is_a_reason_and_no_number() {
+    let rules = with_default(&[]);
+    let mut report = evaluate(&rules, &tables(), &run(), &[]);
+    let reason = "replayed kernels have no shapes".to_owned();
+    let unknown = FixEffect {
+        name: "cuda-graph".to_owned(),
+        unknown: Some(UnknownEffect { reason: reason.clone(), time_pct: 97.4 }),
+        ..FixEffect::default()
+    };
+    let fixes = vec![effect("loader-workers", 2.0, 2.0, true), unknown];
+    report.attach(&rules, &[], Some(&retiming(fixes)));
+    let finding = report.findings.iter().find(|f| f.code == "HB001").unwrap();
+    assert_eq!((finding.gain.low_pct, finding.gain.high_pct), (None, None));
+    assert_eq!((finding.gain.next_high_pct, finding.gain.ms_per_step), (None, None));
+    assert_eq!(finding.gain.unknown, Some(reason.clone()));
+    let json = serde_json::to_value(finding).unwrap();
+    assert_eq!(json["gain"]["high_pct"], serde_json::Value::Null);
+    assert_eq!(json["gain"]["unknown"], reason.as_str());
+    assert_eq!(json["unknown_fixes"][0]["fix"], "cuda-graph");
+    assert_eq!(json.get("fixes"), None);
+    // A finding about nearly all of the time is ahead of a finding that surely saves little.
+    assert_eq!(codes(&report)[..2], ["HB001", "IN001"]);
+    let plan = report.plan.as_ref().unwrap();
+    assert_eq!(plan.fixes.len(), 1);
 }
 
 #[test]

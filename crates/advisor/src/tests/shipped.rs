@@ -1,13 +1,13 @@
 //! The shipped rules: they load, pass their own tests, and the committed schema is that of the code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use trace_model::{MetricTable, RunInfo, Value};
+use trace_model::{MetricTable, RunInfo, Unit, Value};
 
 use super::{metrics, source, view, with_default};
 use crate::{
-    RuleSet, TextPart, ViewNotes, evaluate, explain, report_schema_json, rule_schema_json,
-    shipped_rules,
+    RuleSet, Text, TextPart, ViewNotes, evaluate, explain, expr, report_schema_json,
+    rule_schema_json, selftest, shipped_rules,
 };
 
 #[test]
@@ -38,6 +38,15 @@ fn shipped_rules_have_tests_for_all_verdicts() {
     }
 }
 
+/// A fix that needs nothing of the hardware or the program says why.
+#[test]
+fn shipped_fixes_state_what_they_require() {
+    for fix in with_default(&[]).fixes() {
+        let is_stated = !fix.requires.is_empty() || fix.unconditional.is_some();
+        assert!(is_stated, "{} has neither `requires` nor `unconditional`", fix.name);
+    }
+}
+
 #[test]
 fn shipped_codes_and_thresholds_are_reviewed() {
     let lines: Vec<String> = with_default(&[])
@@ -55,6 +64,81 @@ fn shipped_codes_and_thresholds_are_reviewed() {
         })
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+/// A placeholder for a column that a self-test leaves out.
+fn placeholder(name: &str, unit: Unit) -> Value {
+    let is_flag = ["is_", "has_", "uses_"].iter().any(|start| name.starts_with(start));
+    match unit {
+        Unit::None if is_flag => Value::Bool(true),
+        Unit::None if ["rank", "device", "step", "stream", "snapshot"].contains(&name) => {
+            Value::Int(0)
+        }
+        Unit::None => Value::Text(name.to_uppercase()),
+        Unit::Ratio => Value::Float(0.5),
+        _ => Value::Int(7),
+    }
+}
+
+/// Columns that tell the rows of a view apart, and therefore have a value in each.
+const KEYS: [&str; 5] = ["rank", "device", "agent", "memory", "worst_step"];
+
+/// A view may have no value in a column. No text then says `None`, and texts of rules about memory and about modes work without the name.
+#[test]
+fn shipped_texts_name_no_missing_value() {
+    let env = expr::environment();
+    let mut failures = BTreeSet::new();
+    for rule in with_default(&[]).rules() {
+        let advice =
+            rule.advice.iter().flat_map(|part| Text { parts: vec![part.clone()] }.reads(&env));
+        let read: BTreeSet<String> = rule
+            .title
+            .reads(&env)
+            .into_iter()
+            .chain(rule.message.reads(&env))
+            .chain(advice)
+            .collect();
+        let columns: Vec<&(String, Unit)> =
+            rule.metric.columns.iter().filter(|(name, _)| read.contains(name)).collect();
+        let does_without_names =
+            rule.code.starts_with("MM") || ["OP018", "OP017"].contains(&rule.code.as_str());
+        let on_purpose = words_for_nothing(&rule.title.source())
+            + words_for_nothing(&rule.message.source())
+            + rule.advice.iter().map(|part| words_for_nothing(&part.source())).sum::<usize>();
+        for test in &rule.tests {
+            let mut filled = test.clone();
+            for (name, unit) in &columns {
+                filled.columns.entry(name.clone()).or_insert_with(|| placeholder(name, *unit));
+            }
+            for (name, unit) in &columns {
+                // Numbers that are absent together appear in a text only if all are present. Every row has its keys.
+                if *unit != Unit::None || KEYS.contains(&name.as_str()) {
+                    continue;
+                }
+                for mut row in [test.clone(), filled.clone()] {
+                    row.columns.insert(name.clone(), Value::Null);
+                    let Some(finding) = selftest::finding(rule, &row) else { continue };
+                    let text = [finding.title, finding.message].into_iter().chain(finding.advice);
+                    let text = text.collect::<Vec<_>>().join(" ");
+                    let names_nothing = does_without_names && text.contains(expr::NO_VALUE);
+                    if words_for_nothing(&text) > on_purpose || names_nothing {
+                        failures.insert(format!("{} without {name}: {text}", rule.code));
+                    }
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// How often a text has a word that programs use for a missing value. Some texts do on purpose, as in `p.grad = None`.
+fn words_for_nothing(text: &str) -> usize {
+    // Conditions of templates are no text.
+    let plain = text.split("{%").map(|part| part.split_once("%}").map_or(part, |(_, rest)| rest));
+    let words = plain.flat_map(|part| part.split(|c: char| !c.is_alphanumeric()));
+    words
+        .filter(|word| ["none", "null", "nan"].contains(&word.to_ascii_lowercase().as_str()))
+        .count()
 }
 
 #[test]

@@ -8,14 +8,14 @@
 --! start_ns = { doc = "start of the first step", unit = "ns" }
 --! end_ns = { doc = "latest end of a step", unit = "ns" }
 --! first_end_ns = { doc = "earliest end of a step", unit = "ns" }
---! steps_ns = { doc = "durations of the steps, added up", unit = "ns" }
+--! steps_ns = { doc = "durations of the steps, added up; with the device work that a step launched where that is longer", unit = "ns" }
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count" }
 SELECT
     rank,
     min(host_ts_ns) AS start_ns,
     max(host_end_ns) AS end_ns,
     min(host_end_ns) AS first_end_ns,
-    sum(host_end_ns - host_ts_ns) AS steps_ns,
+    sum(greatest(host_end_ns - host_ts_ns, dur_ns)) AS steps_ns,
     sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count
 FROM device_steps
 GROUP BY rank

@@ -14,6 +14,7 @@
 --! transfer_ns = { doc = "time in which data moves: the last part of each matched collective, as long as its shortest on any rank; absent if none is matched", unit = "ns", metric = "step" }
 --! wait_ns = { doc = "the rest of the time in which matched collectives run: synchronizing; absent if none is matched", unit = "ns", metric = "step" }
 --! wait_ratio = { doc = "share of the time of matched collectives", unit = "ratio", metric = "step" }
+--! is_complete = "the end of the recording cannot have cut off any rank's part of a matched collective, see comm_arrivals; if it may have, waiting is not known"
 -- Data transfer and synchronizing as in TensorBoard's plugin, from durations alone: no clock is compared.
 -- Ranges may overlap, where a rank runs several collectives at once: what a range adds is what comes
 -- after the latest end before it.
@@ -22,7 +23,8 @@ WITH ranges AS (
         c.rank, coalesce(c.step, s.step) AS step, c.collective,
         c.ts_ns,
         c.ts_ns + c.dur_ns AS end_ns,
-        c.ts_ns + c.dur_ns - a.transfer_ns AS transfer_ts_ns
+        c.ts_ns + c.dur_ns - a.transfer_ns AS transfer_ts_ns,
+        coalesce(a.is_complete, true) AS is_complete
     FROM comm_collectives c
     LEFT JOIN comm_arrivals a ON a.rank = c.rank AND a.collective = c.collective
     -- Where there are no steps the recording is one, which events do not say.
@@ -44,6 +46,7 @@ sums AS (
         rank, step,
         count(*) AS collective_count,
         count(transfer_ts_ns) AS matched_count,
+        bool_and(is_complete) AS is_complete,
         sum(greatest(end_ns - greatest(ts_ns, coalesce(until_ns, ts_ns)), 0)) AS comm_ns,
         sum(CASE WHEN transfer_ts_ns IS NOT NULL
             THEN greatest(end_ns - greatest(ts_ns, coalesce(matched_until_ns, ts_ns)), 0) END) AS matched_ns,
@@ -56,5 +59,6 @@ sums AS (
 SELECT
     rank, step, collective_count, matched_count, comm_ns, transfer_ns,
     matched_ns - transfer_ns AS wait_ns,
-    ratio!(matched_ns - transfer_ns, matched_ns) AS wait_ratio
+    ratio!(matched_ns - transfer_ns, matched_ns) AS wait_ratio,
+    is_complete
 FROM sums

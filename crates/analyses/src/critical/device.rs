@@ -48,6 +48,8 @@ pub(super) struct DeviceConstraints {
     pub(super) crowded: Vec<(u32, u32)>,
     /// Waits of the host: source, and the call (index of the host event).
     pub(super) host_waits: Vec<(u32, u32)>,
+    /// Communication on the host that begins after an activity, and may send the results of that activity.
+    pub(super) sent_data: Vec<SentData>,
     /// Waits for a full queue: the activity that makes room, and the call.
     pub(super) queue_waits: Vec<(u32, u32)>,
     /// Activities that begin before their launching call; their launches are ignored.
@@ -58,6 +60,14 @@ pub(super) struct DeviceConstraints {
     pub(super) waiting_call_count: usize,
     /// Minimum delay from submission to start, for kernels.
     pub(super) launch_floor_ns: Option<i64>,
+}
+
+/// A range of communication on the host, and the activity that ended last before it began.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SentData {
+    pub(super) timeline: usize,
+    pub(super) ts_ns: i64,
+    pub(super) activity: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +91,7 @@ impl DeviceConstraints {
         device.add_recorded_waits(events, calls, host);
         device.add_timed_host_waits(events, calls, host, &streams);
         device.add_queue_waits(events, calls, host, &streams);
+        device.add_sent_data(events, host, &streams);
         device.infer_stream_waits(events, &streams);
         device
     }
@@ -299,6 +310,24 @@ impl DeviceConstraints {
             host.add_node_time(timeline, event.end_ns);
         }
         self.host_waits.push((source, call));
+    }
+
+    /// A library that communicates on the host, such as gloo, sends results of a device: a communication cannot begin before
+    /// the work that had ended when it began, however early that work was launched.
+    fn add_sent_data(
+        &mut self,
+        events: &RankEvents,
+        host: &mut HostTimelines,
+        streams: &StreamOrders,
+    ) {
+        for range in events.host.iter().filter(|e| e.role == HostRole::Communication) {
+            let timeline = host.timeline(range.lane);
+            let (Some(timeline), Some(activity)) = (timeline, streams.last_end(range.ts_ns)) else {
+                continue;
+            };
+            host.add_node_time(timeline, range.ts_ns);
+            self.sent_data.push(SentData { timeline, ts_ns: range.ts_ns, activity });
+        }
     }
 
     /// A stream queue holds a limited number of launches; at the limit, the next call returns when one of them

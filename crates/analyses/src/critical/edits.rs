@@ -1,7 +1,9 @@
 //! Edits of a recording, as what they leave of the edges of a graph.
 
-use arrow::array::Float64Array;
-use query::columns::{floats, get, ints};
+use std::collections::BTreeMap;
+
+use arrow::array::{Array, Float64Array};
+use query::columns::{Names, floats, get, ints, names};
 use query::rust_view::Result;
 use query::view_error;
 use rustc_hash::FxHashMap;
@@ -20,12 +22,39 @@ pub(super) struct RankClaims {
     edges: Vec<EdgeClaim>,
     /// Edges that no longer constrain their target.
     removed: Vec<u32>,
-    /// Host time that moves to other threads, in ns of all steps, and the number of these threads.
-    moved: Vec<(i64, u32)>,
+    moved: Vec<MovedTime>,
     /// Whether the fix may have no effect at all.
     is_uncertain: bool,
     /// The rank will take as long as the others.
     pub(super) is_mended: bool,
+    /// The fix is about ranks that will take as long as the others, also if none of them is timed again.
+    pub(super) brings_rank_up: bool,
+    /// Time of the device activities that the queries of the fix return, and the part on which the effect is unknown, by reason.
+    pub(super) targeted_ns: i64,
+    pub(super) unknown_ns: BTreeMap<String, i64>,
+}
+
+/// Host time that moves to other threads.
+#[derive(Debug, Clone, Copy)]
+struct MovedTime {
+    /// Of all steps.
+    ns: i64,
+    workers: u32,
+    /// Factor of the time that the work takes there: the ends of an 80 % interval.
+    slowdown: [f64; 2],
+}
+
+impl MovedTime {
+    /// The time that each of the threads is busy.
+    fn worker_ns(&self, level: EffectLevel) -> f64 {
+        let [low, high] = self.slowdown;
+        let slowdown = match level {
+            EffectLevel::Most => low,
+            EffectLevel::Expected => f64::midpoint(low, high),
+            EffectLevel::Least => high,
+        };
+        self.ns as f64 * slowdown / f64::from(self.workers.max(1))
+    }
 }
 
 /// Shares of an edge's weight that are left: the ends of an 80 % interval.
@@ -34,6 +63,8 @@ struct EdgeClaim {
     edge: u32,
     left_low: f64,
     left_high: f64,
+    /// The least time that is left, even if the fix saves more than it claims; `None` without a limit.
+    least: Option<f64>,
 }
 
 /// A point of the interval of each edit.
@@ -80,9 +111,61 @@ impl RankClaims {
         }
     }
 
+    /// The least time that is left of each edge under several fixes, if one fix states a limit of the hardware for the edge;
+    /// 0 for all other edges. `None` if no fix states a limit.
+    pub(super) fn least(fixes: &[&Self], base: &Weights) -> Option<Weights> {
+        let states_limit = |claims: &Self| claims.edges.iter().any(|claim| claim.least.is_some());
+        if !fixes.iter().copied().any(states_limit) {
+            return None;
+        }
+        let mut shares: FxHashMap<u32, (f64, bool)> = FxHashMap::default();
+        for claims in fixes {
+            for claim in &claims.edges {
+                let (share, is_limited) = shares.entry(claim.edge).or_insert((1.0, false));
+                *share *= claim.least.unwrap_or(claim.left_low).min(1.0);
+                *is_limited |= claim.least.is_some();
+            }
+        }
+        shares.retain(|_, (_, is_limited)| *is_limited);
+        let mut weights = base.without_time();
+        #[expect(clippy::iter_over_hash_type, reason = "each edge is set once")]
+        for (edge, (share, _)) in shares {
+            let edge = edge as usize;
+            weights.set_edge(edge, (base.edge(edge) as f64 * share) as i64);
+        }
+        for edge in fixes.iter().flat_map(|claims| &claims.removed) {
+            weights.remove_edge(*edge as usize);
+        }
+        Some(weights)
+    }
+
+    /// Takes all time that this fix may save out of `weights`, which are `base` under other fixes: the evidence of the fix.
+    /// Time that it adds stays out.
+    pub(super) fn take_out(&self, base: &Weights, weights: &mut Weights) {
+        for claim in self.edges.iter().filter(|claim| claim.left_low < 1.0) {
+            let edge = claim.edge as usize;
+            let left = (base.edge(edge) as f64 * claim.least.unwrap_or(0.0)).round() as i64;
+            weights.set_edge(edge, left.min(weights.edge(edge)));
+        }
+        for &edge in &self.removed {
+            weights.remove_edge(edge as usize);
+        }
+    }
+
+    /// Whether someone no longer waits for a device.
+    pub(super) fn removes_waits(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// The edges that the fix may shorten.
+    pub(super) fn shortened(&self) -> impl Iterator<Item = usize> {
+        let claims = self.edges.iter().filter(|claim| claim.left_low < 1.0);
+        claims.map(|claim| claim.edge as usize)
+    }
+
     /// The time that the threads which host time moves to need for all steps.
-    pub(super) fn workers_ns(&self) -> f64 {
-        self.moved.iter().map(|&(ns, workers)| ns as f64 / f64::from(workers.max(1))).sum()
+    pub(super) fn workers_ns(&self, level: EffectLevel) -> f64 {
+        self.moved.iter().map(|moved| moved.worker_ns(level)).sum()
     }
 
     /// Gives up claims on these edges, sorted.
@@ -147,7 +230,7 @@ impl<'g> EdgeIndex<'g> {
                     EdgeKind::StreamOrder => {
                         stream_gaps.push((graph.nodes[target].subject, at as u32));
                     }
-                    EdgeKind::Launch | EdgeKind::Thread => {}
+                    EdgeKind::Launch | EdgeKind::Thread | EdgeKind::Data => {}
                 }
             }
         }
@@ -176,7 +259,8 @@ impl<'g> EdgeIndex<'g> {
         }
     }
 
-    /// The host edges that mostly consist of first launches, which load code: no fix of the program makes them shorter.
+    /// The host edges that mostly consist of first launches, start-up and work of the profiler: no fix of the program makes them
+    /// shorter.
     /// `rows`: `rank`, `thread`, `ts_ns`, `end_ns`.
     pub(super) fn warm_up(&self, events: &RankEvents, rows: &RecordBatch) -> Result<Vec<u32>> {
         let (rank, thread) = (ints(rows, "rank")?, ints(rows, "thread")?);
@@ -211,10 +295,11 @@ impl<'g> EdgeIndex<'g> {
         let mut claims = RankClaims { is_uncertain: !fix.is_certain, ..RankClaims::default() };
         // Edges that ranges mostly cover: `host_time` does not apply to them.
         let mut in_ranges: Vec<u32> = Vec::new();
+        let mut targets = DeviceTargets::default();
         for (edit, rows) in fix.edits.iter().zip(rows) {
             match (&edit.target, rows) {
                 (EditTarget::Device(_), Some(rows)) => {
-                    self.claim_activities(events, edit, rows, &mut claims)?;
+                    self.claim_activities(events, edit, rows, &mut claims, &mut targets)?;
                 }
                 (EditTarget::Host(_), Some(rows)) => {
                     self.claim_host_ranges(events, edit, rows, &mut claims, &mut in_ranges)?;
@@ -238,16 +323,19 @@ impl<'g> EdgeIndex<'g> {
                     for id in ids_of_rank(rows, events.rank, "event_id")? {
                         let Some(activity) = self.activity_ids.get(id) else { continue };
                         let gaps = of(&self.stream_gaps, activity);
-                        let claims_of = |edge| EdgeClaim { edge, left_low, left_high };
+                        let least = None;
+                        let claims_of = |edge| EdgeClaim { edge, left_low, left_high, least };
                         claims.edges.extend(gaps.map(claims_of));
                     }
                 }
                 (EditTarget::Ranks(_), Some(rows)) => {
                     claims.is_mended |= !ids_of_rank(rows, events.rank, "rank")?.is_empty();
+                    claims.brings_rank_up = true;
                 }
                 (EditTarget::HostTime(_), _) | (_, None) => {}
             }
         }
+        targets.sum_up(events, &mut claims);
         in_ranges.sort_unstable();
         for edit in &fix.edits {
             if let EditTarget::HostTime(classes) = &edit.target {
@@ -262,6 +350,7 @@ impl<'g> EdgeIndex<'g> {
             let same = a.edge == b.edge;
             if same {
                 a.left_low = a.left_low.min(b.left_low);
+                a.least = a.least.zip(b.least).map(|(a, b)| a.min(b));
             }
             same
         });
@@ -291,7 +380,8 @@ impl<'g> EdgeIndex<'g> {
                 let is_in_range = || in_ranges.binary_search(&at).is_ok();
                 if edge.weight > 0 && is_claimed(edge) && !is_in_range() {
                     let [left_low, left_high] = edit.left;
-                    claims.edges.push(EdgeClaim { edge: at, left_low, left_high });
+                    let least = edit.least.map(|share| share.min(left_low));
+                    claims.edges.push(EdgeClaim { edge: at, left_low, left_high, least });
                 }
             }
         }
@@ -304,9 +394,13 @@ impl<'g> EdgeIndex<'g> {
         edit: &Edit,
         rows: &RecordBatch,
         claims: &mut RankClaims,
+        targets: &mut DeviceTargets,
     ) -> Result<()> {
         let (rank, id) = (ints(rows, "rank")?, ints(rows, "event_id")?);
         let (low, high) = (optional(rows, "left_low_ns")?, optional(rows, "left_high_ns")?);
+        let least = optional(rows, "least_ns")?;
+        let has_reasons = rows.schema_ref().column_with_name("unknown").is_some();
+        let reasons: Option<Names> = has_reasons.then(|| names(rows, "unknown")).transpose()?;
         for row in 0..rows.num_rows() {
             if rank.value(row) != i64::from(events.rank) {
                 continue;
@@ -315,6 +409,12 @@ impl<'g> EdgeIndex<'g> {
                 continue;
             };
             let a = &events.activities[activity as usize];
+            if [&low, &high].into_iter().flatten().any(|column| column.is_null(row)) {
+                let reason = reasons.as_ref().and_then(|reasons| reasons.get(row));
+                targets.unknown.push((activity, reason.unwrap_or(NO_REASON).to_owned()));
+                continue;
+            }
+            targets.known.push(activity);
             let dur_ns = (a.end_ns - a.ts_ns) as f64;
             let share = |column: &Option<Float64Array>, default: f64| {
                 let ns = column.as_ref().map(|c| c.value(row));
@@ -322,8 +422,11 @@ impl<'g> EdgeIndex<'g> {
                     .map_or(default, |ns| (ns / dur_ns).clamp(0.0, Edit::MAX_LEFT))
             };
             let (left_low, left_high) = (share(&low, edit.left[0]), share(&high, edit.left[1]));
+            let stated = least.as_ref().filter(|column| column.is_valid(row) && dur_ns > 0.0);
+            let least = stated.map(|column| column.value(row) / dur_ns).or(edit.least);
+            let least = least.map(|share| share.clamp(0.0, left_low));
             for edge in of(&self.activity_edges, activity) {
-                claims.edges.push(EdgeClaim { edge, left_low, left_high });
+                claims.edges.push(EdgeClaim { edge, left_low, left_high, least });
             }
         }
         Ok(())
@@ -340,6 +443,7 @@ impl<'g> EdgeIndex<'g> {
         let (rank, thread) = (ints(rows, "rank")?, ints(rows, "thread")?);
         let (ts_ns, dur_ns) = (ints(rows, "ts_ns")?, ints(rows, "dur_ns")?);
         let (low, high) = (optional(rows, "left_low")?, optional(rows, "left_high")?);
+        let least = optional(rows, "least")?;
         let timelines = &self.graph.host.timelines;
         let mut ranges: Vec<Vec<HostRange>> = vec![Vec::new(); self.host.len()];
         for row in 0..rows.num_rows() {
@@ -357,7 +461,10 @@ impl<'g> EdgeIndex<'g> {
                 column.as_ref().map_or(default, |c| c.value(row)).clamp(0.0, Edit::MAX_LEFT)
             };
             let left = [share(&low, edit.left[0]), share(&high, edit.left[1])];
-            ranges[k].push(HostRange { begin_ns, end_ns, left });
+            let stated = least.as_ref().filter(|column| column.is_valid(row));
+            let least = stated.map(|column| column.value(row)).or(edit.least);
+            let least = least.map_or(0.0, |share| share.clamp(0.0, left[0]));
+            ranges[k].push(HostRange { begin_ns, end_ns, left, least });
         }
         let mut moved_ns = 0;
         for (ranges, spans) in ranges.iter_mut().zip(&self.host) {
@@ -373,17 +480,21 @@ impl<'g> EdgeIndex<'g> {
                 }
                 let length = (end_ns - begin_ns) as f64;
                 let (mut inside_ns, mut gone) = (0, [0.0; 2]);
+                // What may go in the ranges; the rest of the edge is no time of the fix.
+                let mut most_gone = 0.0;
                 for range in ranges[next..].iter().take_while(|range| range.begin_ns < end_ns) {
                     let overlap_ns = range.end_ns.min(end_ns) - range.begin_ns.max(begin_ns);
                     inside_ns += overlap_ns;
                     for (gone, left) in gone.iter_mut().zip(range.left) {
                         *gone += overlap_ns as f64 / length * (1.0 - left);
                     }
+                    most_gone += overlap_ns as f64 / length * (1.0 - range.least);
                 }
                 if inside_ns > 0 {
                     moved_ns += inside_ns;
                     let [left_low, left_high] = gone.map(|gone| 1.0 - gone);
-                    claims.edges.push(EdgeClaim { edge: at, left_low, left_high });
+                    let least = Some(1.0 - most_gone).filter(|least| *least > 1e-9);
+                    claims.edges.push(EdgeClaim { edge: at, left_low, left_high, least });
                     if 2 * inside_ns > end_ns - begin_ns {
                         in_ranges.push(at);
                     }
@@ -406,15 +517,47 @@ impl<'g> EdgeIndex<'g> {
                 let Some(call) = events.host.get(*call as usize) else { continue };
                 if range_at(call.lane, call.ts_ns).is_some() {
                     for edge in of(&self.activity_edges, activity as u32) {
-                        claims.edges.push(EdgeClaim { edge, left_low, left_high });
+                        claims.edges.push(EdgeClaim { edge, left_low, left_high, least: None });
                     }
                 }
             }
         }
         if let Some(workers) = edit.workers {
-            claims.moved.push((moved_ns, workers));
+            let slowdown = edit.slowdown;
+            claims.moved.push(MovedTime { ns: moved_ns, workers, slowdown });
         }
         Ok(())
+    }
+}
+
+/// The reason of a query that states none.
+const NO_REASON: &str = "the recording does not tell";
+
+/// The device activities that the queries of one fix return, with and without what is left of them.
+#[derive(Debug, Default)]
+struct DeviceTargets {
+    known: Vec<u32>,
+    unknown: Vec<(u32, String)>,
+}
+
+impl DeviceTargets {
+    /// Adds the time of these activities to `claims`. An activity is unknown only if no edit knows what is left of it.
+    fn sum_up(mut self, events: &RankEvents, claims: &mut RankClaims) {
+        let dur_ns = |activity: u32| {
+            let activity = &events.activities[activity as usize];
+            activity.end_ns - activity.ts_ns
+        };
+        self.known.sort_unstable();
+        self.known.dedup();
+        self.unknown.sort();
+        self.unknown.dedup_by_key(|(activity, _)| *activity);
+        claims.targeted_ns = self.known.iter().map(|&activity| dur_ns(activity)).sum();
+        for (activity, reason) in self.unknown {
+            if self.known.binary_search(&activity).is_err() {
+                claims.targeted_ns += dur_ns(activity);
+                *claims.unknown_ns.entry(reason).or_default() += dur_ns(activity);
+            }
+        }
     }
 }
 
@@ -424,6 +567,8 @@ struct HostRange {
     begin_ns: i64,
     end_ns: i64,
     left: [f64; 2],
+    /// Least share that can be left.
+    least: f64,
 }
 
 /// A column of numbers, if the query returns it.

@@ -26,6 +26,8 @@ pub(super) enum EdgeKind {
     InferredWait,
     /// While an activity of another stream left no room, inferred from times.
     Crowded,
+    /// The host sends results of a device.
+    Data,
     /// From the submission to the start.
     Launch,
     /// Time passes on a host thread.
@@ -44,6 +46,7 @@ impl EdgeKind {
             Self::QueueFull => "queue_full",
             Self::InferredWait => "inferred_wait",
             Self::Crowded => "crowded",
+            Self::Data => "data",
             Self::Launch => "launch",
             Self::Host => "host",
             Self::Thread => "thread",
@@ -250,6 +253,13 @@ impl Graph {
             let (weight, kind) = (launch.delay, EdgeKind::Launch);
             let edge = Edge { source, subject, weight, kind, class, rest: class };
             drafts.push(EdgeDraft { target: starts[launch.activity as usize], edge });
+        }
+        for sent in &self.device.sent_data {
+            let Some(target) = self.host_node(sent.timeline, sent.ts_ns) else { continue };
+            let (source, subject) = (ends[sent.activity as usize], sent.activity);
+            let (class, rest) = (TimeClass::Sync, TimeClass::Sync);
+            let edge = Edge { source, subject, weight: 0, kind: EdgeKind::Data, class, rest };
+            drafts.push(EdgeDraft { target, edge });
         }
         let waits =
             self.device.host_waits.iter().map(|&wait| (wait, EdgeKind::Sync, TimeClass::Sync));

@@ -28,6 +28,13 @@ impl Weights {
         }
     }
 
+    /// The same constraints without any time.
+    pub(super) fn without_time(&self) -> Self {
+        let no_time = |ns: &i64| if *ns == REMOVED { REMOVED } else { 0 };
+        let edges = self.edges.iter().map(no_time).collect();
+        Self { edges, rests: vec![0; self.rests.len()], tail: 0 }
+    }
+
     pub(super) fn edge(&self, edge: usize) -> i64 {
         self.edges[edge]
     }

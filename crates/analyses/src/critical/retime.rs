@@ -1,5 +1,6 @@
 //! Times runs again under fixes: each fix alone, each after those before it, and all together.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::thread;
 
@@ -7,10 +8,12 @@ use query::rust_view::Result;
 use query::{Session, per_item, view_error};
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
-use trace_model::retiming::{FixEdits, FixEffect, Interval, PathLimit, Retiming, RetimingRequest};
+use trace_model::retiming::{
+    FixEdits, FixEffect, Interval, PathLimit, Retiming, RetimingRequest, UnknownEffect,
+};
 
 use super::edits::{EdgeIndex, EffectLevel, RankClaims};
-use super::graph::Graph;
+use super::graph::{EdgeKind, Graph};
 use super::input::{LoadedRanks, RankTrace};
 use super::model::{RankEvents, TimeClass};
 use super::overhead::{HostOverhead, OverheadLevel};
@@ -33,6 +36,13 @@ const FLOOR_RATIO: f64 = 0.95;
 /// A fix that saves less than this share of a step after those before it is not part of the plan.
 const MIN_PLANNED_RATIO: f64 = 0.005;
 
+/// A fix that is expected to save this share of a step is part of the plan, even if it may save nothing and others that come
+/// before it for that reason save next to nothing.
+const MIN_UNSURE_RATIO: f64 = 0.05;
+
+/// If the effect of a fix is unknown for a larger share of the device time that it targets, its saving is unknown.
+const MAX_UNKNOWN_RATIO: f64 = 0.25;
+
 /// A run that was timed again.
 #[derive(Debug)]
 pub struct Retimed {
@@ -42,9 +52,9 @@ pub struct Retimed {
     pub left_out: Vec<(String, query::Error)>,
 }
 
-/// The first launches, which take time that a fix cannot save.
+/// First launches, start-up and the profiler's own work take time that a fix cannot save. Compiling has fixes.
 const WARM_UP: &str =
-    "SELECT rank, thread, ts_ns, end_ns FROM first_launches WHERE thread IS NOT NULL";
+    "SELECT rank, thread, ts_ns, end_ns FROM host_warmups WHERE kind <> 'compiling'";
 
 /// The queries of [`retime`], besides those of edits.
 pub fn retiming_queries() -> impl Iterator<Item = &'static str> {
@@ -224,9 +234,71 @@ impl RankReplay {
         self.step_ns(&weights)
     }
 
+    /// The most that fixes can save after others, as time of a step: all time that they may shorten. The profiler hides time of
+    /// the devices behind the host, so the step without it counts too.
+    fn evidence_ns(&self, before: &[usize], fixes: &[usize]) -> f64 {
+        let kernels_ns = self.kept_work_ns(before.iter().chain(fixes));
+        let saved_ns = |base: &Weights| {
+            let mut weights = base.clone();
+            for &fix in before {
+                self.claims[fix].apply(base, &mut weights, EffectLevel::Expected);
+            }
+            let before_ns = self.step_ns(&weights);
+            for &fix in fixes {
+                self.claims[fix].take_out(base, &mut weights);
+            }
+            before_ns - self.step_ns(&weights).max(kernels_ns)
+        };
+        let [.., shortest] = &self.model.unprofiled;
+        saved_ns(&self.model.recorded).max(saved_ns(shortest)).max(0.0)
+    }
+
+    /// Time of a step in which a device works on what none of these fixes shortens; of the device with most. Whatever else gets
+    /// faster, kernels take their time one after the other; copies and collectives may move behind them where a fix removes waits.
+    fn kept_work_ns<'f>(&self, fixes: impl Iterator<Item = &'f usize>) -> f64 {
+        let events = &self.model.events;
+        let mut is_shortened = vec![false; events.activities.len()];
+        let mut removes_waits = false;
+        for &fix in fixes {
+            removes_waits |= self.claims[fix].removes_waits();
+            for edge in self.claims[fix].shortened() {
+                let edge = &self.model.graph.edges[edge];
+                if matches!(edge.kind, EdgeKind::Activity | EdgeKind::Crowded) {
+                    is_shortened[edge.subject as usize] = true;
+                }
+            }
+        }
+        let kept = events.activities.iter().zip(is_shortened).filter(|(activity, is_shortened)| {
+            !is_shortened && (activity.class == TimeClass::Kernel || !removes_waits)
+        });
+        let window = &self.model.graph.window;
+        let (begin_ns, end_ns) =
+            (self.model.clock.devices_begin_ns(&self.model.graph), window.end_ns);
+        let within = |ns: i64| ns.clamp(begin_ns, end_ns.max(begin_ns));
+        let mut kept: Vec<_> =
+            kept.map(|(a, _)| (a.device, within(a.ts_ns), within(a.end_ns))).collect();
+        kept.sort_unstable();
+        let mut busy_ns: BTreeMap<i32, (i64, i64)> = BTreeMap::new();
+        for (device, begin_ns, end_ns) in kept {
+            let (sum_ns, until_ns) = busy_ns.entry(device).or_insert((0, i64::MIN));
+            *sum_ns += (end_ns - begin_ns.max(*until_ns)).max(0);
+            *until_ns = end_ns.max(*until_ns);
+        }
+        let busy_ns = busy_ns.values().map(|(sum_ns, _)| *sum_ns).max().unwrap_or(0);
+        busy_ns as f64 / (end_ns - begin_ns).max(1) as f64 * self.step_ns(&self.model.recorded)
+    }
+
+    /// The least time that the hardware needs for a step under fixes; 0 where no limit is known.
+    fn least_ns(&self, fixes: &[usize]) -> f64 {
+        let claims: Vec<&RankClaims> = fixes.iter().map(|&fix| &self.claims[fix]).collect();
+        let least = RankClaims::least(&claims, &self.model.unprofiled[1]);
+        least.map_or(0.0, |weights| self.step_ns(&weights))
+    }
+
     /// Time that the threads to which fixes move host time need for a step.
-    fn workers_ns(&self, fixes: &[usize]) -> f64 {
-        let all: f64 = fixes.iter().map(|&fix| self.claims[fix].workers_ns()).fold(0.0, f64::max);
+    fn workers_ns(&self, fixes: &[usize], level: EffectLevel) -> f64 {
+        let of_fix = |&fix: &usize| self.claims[fix].workers_ns(level);
+        let all: f64 = fixes.iter().map(of_fix).fold(0.0, f64::max);
         all / self.model.step_count.max(1) as f64
     }
 
@@ -264,6 +336,16 @@ fn interval(of: impl Fn(Assumption) -> f64, model_error: impl Fn(f64) -> [f64; 2
     Interval { low: mid - below.sqrt(), mid, high: mid + above.sqrt() }
 }
 
+/// What is saved, if that is at most `most`. An estimate above it becomes `most`, with the error of the model below it.
+fn at_most(saved: Interval, most: f64) -> Interval {
+    let Interval { low, mid, high } = saved;
+    if high <= most {
+        return saved;
+    }
+    let low = if mid <= most { low } else { low.min(most * (1.0 - MODEL_ERROR_RATIO[0])) };
+    Interval { low, mid: mid.min(most), high: most }
+}
+
 /// Returns true if a plan can contain only one of the two fixes.
 fn excludes(one: &FixEdits, other: &FixEdits) -> bool {
     one.instead_of.contains(&other.name) || other.instead_of.contains(&one.name)
@@ -276,6 +358,8 @@ struct RunReplay {
     known: Mutex<FxHashMap<(Vec<usize>, Assumption), f64>>,
     /// The longest floor of a rank under fixes, where it is known.
     known_floors: Mutex<FxHashMap<Vec<usize>, f64>>,
+    /// The longest time that the hardware needs under fixes, where it is known.
+    known_least: Mutex<FxHashMap<Vec<usize>, f64>>,
 }
 
 impl RunReplay {
@@ -305,13 +389,15 @@ impl RunReplay {
 
     fn replayed_step_ns(&self, fixes: &[usize], assumption: Assumption) -> f64 {
         let of_rank = |rank: &RankReplay| {
-            rank.step_ns(&rank.weights(fixes, assumption)).max(rank.workers_ns(fixes))
+            let workers_ns = rank.workers_ns(fixes, assumption.effect);
+            rank.step_ns(&rank.weights(fixes, assumption)).max(workers_ns)
         };
         self.pacing(fixes).map(of_rank).fold(0.0, f64::max)
     }
 
-    /// The least time of a step under fixes: what is left for the devices, see [`RankReplay::floor_ns`], less as much
-    /// again as the fixes take from them: a fix may take time with it that it does not claim.
+    /// The least time of a step under fixes: the larger of what the hardware needs, see [`RankReplay::least_ns`], and what is
+    /// left for the devices, see [`RankReplay::floor_ns`], minus once more the time that the fixes take from them: a fix may
+    /// save time that it does not claim.
     fn floor_ns(&self, fixes: &[usize]) -> f64 {
         let of_ranks = |fixes: &[usize]| {
             if let Some(&ns) = lock(&self.known_floors).get(fixes) {
@@ -322,7 +408,63 @@ impl RunReplay {
             ns
         };
         let left_ns = of_ranks(fixes);
-        FLOOR_RATIO * (left_ns - (of_ranks(&[]) - left_ns).max(0.0)).max(0.0)
+        let floor_ns = FLOOR_RATIO * (left_ns - (of_ranks(&[]) - left_ns).max(0.0)).max(0.0);
+        floor_ns.max(self.least_ns(fixes))
+    }
+
+    fn least_ns(&self, fixes: &[usize]) -> f64 {
+        if let Some(&ns) = lock(&self.known_least).get(fixes) {
+            return ns;
+        }
+        let ns = self.pacing(fixes).map(|rank| rank.least_ns(fixes)).fold(0.0, f64::max);
+        lock(&self.known_least).insert(fixes.to_vec(), ns);
+        ns
+    }
+
+    /// The most that fixes can save after others, in percent of the recorded step. No prediction is larger than this evidence,
+    /// although the step without the profiler is shorter, and fixes may take other time with them. A rank that becomes as fast as
+    /// the others may save more than they wait for it, but no error of the model is larger than a quarter of the estimate.
+    fn evidence_pct(&self, before: &[usize], fixes: &[usize]) -> f64 {
+        let after: Vec<usize> = before.iter().chain(fixes).copied().collect();
+        if self.bring_ranks_up(&after) {
+            let least_ns = 0.25 * self.step_ns(&after, Assumption::EXPECTED);
+            return (100.0 * (1.0 - least_ns / self.recorded_ns().max(1.0))).max(0.0);
+        }
+        let of_rank = |rank: &RankReplay| rank.evidence_ns(before, fixes);
+        let evidence_ns = self.pacing(&after).map(of_rank).fold(0.0, f64::max);
+        100.0 * evidence_ns / self.recorded_ns().max(1.0)
+    }
+
+    /// Whether one of these fixes makes a rank as fast as the others. The others then wait less in their collectives, so the work
+    /// that was recorded on their devices is no limit.
+    fn bring_ranks_up(&self, fixes: &[usize]) -> bool {
+        self.ranks.iter().any(|rank| fixes.iter().any(|&fix| rank.claims[fix].brings_rank_up))
+    }
+
+    /// A step as recorded.
+    fn recorded_ns(&self) -> f64 {
+        self.ranks.iter().map(|rank| rank.step_ns(&rank.model.recorded)).fold(0.0, f64::max)
+    }
+
+    /// Why the saving of a fix is unknown: the reason for most of the time, if that is a large share of its targets.
+    fn unknown(&self, fix: usize) -> Option<UnknownEffect> {
+        let mut by_reason: BTreeMap<&str, i64> = BTreeMap::new();
+        for (reason, ns) in self.ranks.iter().flat_map(|rank| &rank.claims[fix].unknown_ns) {
+            *by_reason.entry(reason).or_default() += ns;
+        }
+        let unknown_ns: i64 = by_reason.values().sum();
+        let targeted_ns: i64 = self.ranks.iter().map(|rank| rank.claims[fix].targeted_ns).sum();
+        let window_ns = |rank: &RankReplay| {
+            let window = &rank.model.graph.window;
+            (window.end_ns - window.begin_ns).max(0)
+        };
+        let windows_ns: i64 = self.ranks.iter().map(window_ns).sum();
+        if unknown_ns as f64 <= MAX_UNKNOWN_RATIO * targeted_ns as f64 {
+            return None;
+        }
+        let (reason, _) = by_reason.into_iter().rev().max_by_key(|&(_, ns)| ns)?;
+        let time_pct = 100.0 * unknown_ns as f64 / windows_ns.max(1) as f64;
+        Some(UnknownEffect { reason: reason.to_owned(), time_pct })
     }
 
     /// The slowest rank under fixes.
@@ -355,7 +497,7 @@ impl RunReplay {
 
     fn limit(&self, fixes: &[usize]) -> PathLimit {
         let Some(rank) = self.slowest(fixes) else { return PathLimit::default() };
-        let workers_ns = rank.workers_ns(fixes);
+        let workers_ns = rank.workers_ns(fixes, EffectLevel::Expected);
         let step_ns = || rank.step_ns(&rank.weights(fixes, Assumption::EXPECTED));
         if workers_ns > 0.0 && workers_ns > step_ns() {
             return PathLimit { bound_by: "workers".to_owned(), ratio: 1.0 };
@@ -382,12 +524,12 @@ fn retime_ranks(
         ranks: replays.into_iter().collect::<Result<_>>()?,
         known: Mutex::default(),
         known_floors: Mutex::default(),
+        known_least: Mutex::default(),
     };
     if let Some(step_ns) = request.step_time_ns {
         run.fit_overhead(step_ns as f64)?;
     }
-    let recorded_ns =
-        run.ranks.iter().map(|rank| rank.step_ns(&rank.model.recorded)).fold(0.0, f64::max);
+    let recorded_ns = run.recorded_ns();
     let limit = run.time_in_advance(&[]);
     let unprofiled_ns = run.step_interval(&[]);
     let step_count = run.ranks.iter().map(|rank| rank.model.step_count).min().unwrap_or(0);
@@ -409,8 +551,7 @@ fn retime_ranks(
 impl RunReplay {
     /// Scales the overhead of recording so that a step takes what the user says that it takes without the profiler.
     fn fit_overhead(&mut self, step_ns: f64) -> Result<()> {
-        let recorded_ns =
-            self.ranks.iter().map(|r| r.step_ns(&r.model.recorded)).fold(0.0, f64::max);
+        let recorded_ns = self.recorded_ns();
         if step_ns <= 0.0 {
             return Err(view_error!("the step time must be positive"));
         }
@@ -456,12 +597,22 @@ impl RunReplay {
             // No step is shorter than what is left for the devices.
             let now_ns = self.step_ns(&[], Assumption::EXPECTED);
             let before_ns = self.step_ns(before, Assumption::EXPECTED);
-            let most_pct = 100.0 * (before_ns - self.floor_ns(after)) / now_ns.max(1.0);
+            let floor_ns = if self.bring_ranks_up(after) { 0.0 } else { self.floor_ns(after) };
+            let most_pct = 100.0 * (before_ns - floor_ns) / now_ns.max(1.0);
             Interval { high: interval.high.min(most_pct.max(interval.mid)), ..interval }
         };
-        let claims_anything = |fix: usize| self.ranks.iter().any(|r| !r.claims[fix].is_empty());
-        let alone: Vec<Interval> = per_item(fixes.clone(), |fix| {
-            if claims_anything(fix) { saved_pct(&[], &[fix]) } else { Interval::default() }
+        let unknown: Vec<Option<UnknownEffect>> =
+            fixes.iter().map(|&fix| self.unknown(fix)).collect();
+        let claims_anything = |fix: usize| {
+            unknown[fix].is_none() && self.ranks.iter().any(|r| !r.claims[fix].is_empty())
+        };
+        // As predicted, and no larger than the evidence.
+        let alone: Vec<[Interval; 2]> = per_item(fixes.clone(), |fix| {
+            if !claims_anything(fix) {
+                return [Interval::default(); 2];
+            }
+            let predicted = saved_pct(&[], &[fix]);
+            [predicted, at_most(predicted, self.evidence_pct(&[], &[fix]))]
         });
         let mut left: Vec<usize> = fixes;
         left.retain(|&fix| claims_anything(fix));
@@ -477,34 +628,69 @@ impl RunReplay {
                 let saved_ns = before_ns - self.step_ns(&with, least);
                 saved_ns / now_ns.max(1.0) * request.fixes[fix].weight
             });
-            let best = (0..left.len()).rev().max_by(|&a, &b| scores[a].total_cmp(&scores[b]));
-            let Some(best) = best else { break };
-            let fix = left[best];
+            let best = |among: &[usize]| {
+                among.iter().rev().copied().max_by(|&a, &b| scores[a].total_cmp(&scores[b]))
+            };
+            let expected_ratio = |fix: usize| {
+                let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
+                let steps = [&planned, &with].map(|f| self.step_ns(f, Assumption::EXPECTED));
+                (steps[0] - steps[1]) / now_ns.max(1.0)
+            };
+            let places: Vec<usize> = (0..left.len()).collect();
+            let Some(mut place) = best(&places) else { break };
+            // A fix that saves next to nothing does not end the plan before one that may save much.
+            if expected_ratio(left[place]) < MIN_PLANNED_RATIO {
+                let ratios: Vec<f64> = per_item(left.clone(), expected_ratio);
+                let is_large = |&at: &usize| ratios[at] >= MIN_UNSURE_RATIO;
+                let large: Vec<usize> = places.into_iter().filter(is_large).collect();
+                let Some(large) = best(&large) else { break };
+                place = large;
+            }
+            let fix = left[place];
             let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
             let limit = self.time_in_advance(&with);
             let next_pct = saved_pct(&planned, &with);
             if next_pct.mid < 100.0 * MIN_PLANNED_RATIO {
                 break;
             }
-            left.remove(best);
+            left.remove(place);
             left.retain(|&other| !excludes(&request.fixes[fix], &request.fixes[other]));
+            let step_ns = self.step_interval(&with);
+            let next_pct = at_most(next_pct, self.evidence_pct(&planned, &[fix]));
+            // All fixes of the plan together save no more than their evidence either.
+            let evidence_ns = now_ns * self.evidence_pct(&[], &with) / 100.0;
+            let Interval { low, mid, high } = step_ns;
+            let saved = Interval { low: now_ns - high, mid: now_ns - mid, high: now_ns - low };
+            let saved = at_most(saved, evidence_ns);
+            let step_ns = Interval {
+                low: now_ns - saved.high,
+                mid: now_ns - saved.mid,
+                high: now_ns - saved.low,
+            };
             planned = with;
             effects.push(FixEffect {
                 name: request.fixes[fix].name.clone(),
-                alone_pct: alone[fix],
+                predicted_pct: alone[fix][0],
+                alone_pct: alone[fix][1],
                 next_pct,
-                step_ns: self.step_interval(&planned),
+                step_ns,
                 limit,
                 is_planned: true,
+                unknown: None,
             });
         }
         let rest = (0..request.fixes.len()).filter(|fix| !planned.contains(fix));
         let rest = rest.map(|fix| {
+            if let Some(reason) = &unknown[fix] {
+                let (name, unknown) = (request.fixes[fix].name.clone(), Some(reason.clone()));
+                return FixEffect { name, unknown, ..FixEffect::default() };
+            }
             let excluded =
                 planned.iter().any(|&other| excludes(&request.fixes[fix], &request.fixes[other]));
             if excluded {
-                let (name, alone_pct) = (request.fixes[fix].name.clone(), alone[fix]);
-                return FixEffect { name, alone_pct, ..FixEffect::default() };
+                let name = request.fixes[fix].name.clone();
+                let [predicted_pct, alone_pct] = alone[fix];
+                return FixEffect { name, predicted_pct, alone_pct, ..FixEffect::default() };
             }
             let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
             // It saves next to nothing: the estimate is enough.
@@ -513,7 +699,8 @@ impl RunReplay {
             let mid = 100.0 * (step_ns(&planned) - after_ns) / now_ns.max(1.0);
             FixEffect {
                 name: request.fixes[fix].name.clone(),
-                alone_pct: alone[fix],
+                predicted_pct: alone[fix][0],
+                alone_pct: alone[fix][1],
                 next_pct: Interval { low: mid.min(0.0), mid, high: mid.max(0.0) },
                 step_ns: Interval { low: after_ns, mid: after_ns, high: after_ns },
                 ..FixEffect::default()
@@ -521,5 +708,27 @@ impl RunReplay {
         });
         effects.extend(rest.collect::<Vec<_>>());
         effects
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trace_model::retiming::Interval;
+
+    use super::at_most;
+
+    #[test]
+    fn nothing_is_saved_beyond_the_evidence() {
+        let saved = Interval { low: 57.0, mid: 73.0, high: 89.0 };
+        assert_eq!(at_most(saved, 90.0), saved);
+        assert_eq!(at_most(saved, 80.0), Interval { high: 80.0, ..saved });
+        // The error of the model stays below an estimate that is too large.
+        let clipped = at_most(saved, 64.0);
+        assert_eq!((clipped.mid, clipped.high), (64.0, 64.0));
+        assert!((clipped.low - 54.4).abs() < 1e-9, "{clipped:?}");
+        assert_eq!(at_most(saved, 0.0), Interval::default());
+        // What takes longer stays so.
+        let slower = Interval { low: -20.0, mid: -10.0, high: 5.0 };
+        assert_eq!(at_most(slower, 0.0), Interval { high: 0.0, ..slower });
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array};
+use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
 use trace_model::RecordBatch;
 use trace_model::retiming::{Edit, EditTarget, FixEdits};
 
@@ -504,8 +504,10 @@ fn device_fix() -> FixEdits {
     let edit = Edit {
         target: EditTarget::Device(String::new()),
         left: [0.0, 0.0],
+        least: None,
         launched: None,
         workers: None,
+        slowdown: [1.0, 1.0],
     };
     FixEdits {
         name: "fix".to_owned(),
@@ -527,6 +529,49 @@ fn device_rows(events: &RankEvents, left_ns: &[f64]) -> RecordBatch {
     ];
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
         .unwrap()
+}
+
+/// NULL means that the time that is left is unknown, not that it is 0.
+#[test]
+fn unknown_activities_are_left_alone_and_counted() {
+    let events = rank_events(
+        vec![],
+        vec![kernel(1, 7, 0, 100 * US, None), kernel(2, 7, 100 * US, 300 * US, None)],
+    );
+    let graph = graph(&events);
+    let index = EdgeIndex::new(&graph, &events);
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("rank", Arc::new(Int32Array::from(vec![events.rank; 2]))),
+        ("event_id", Arc::new(Int64Array::from(vec![1, 2]))),
+        ("left_low_ns", Arc::new(Float64Array::from(vec![Some(50e3), None]))),
+        ("left_high_ns", Arc::new(Float64Array::from(vec![Some(50e3), None]))),
+        ("least_ns", Arc::new(Float64Array::from(vec![Some(40e3), None]))),
+        ("unknown", Arc::new(StringArray::from(vec![None, Some("no shapes")]))),
+    ];
+    let rows = |columns: &[(&str, ArrayRef)]| {
+        let columns = columns.iter().map(|(name, array)| (*name, array.clone(), true));
+        RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+    };
+    let claims = index.claims(&events, &device_fix(), &[Some(rows(&columns))]).unwrap();
+    assert_eq!(claims.targeted_ns, 400 * US);
+    assert_eq!(
+        claims.unknown_ns.iter().collect::<Vec<_>>(),
+        [(&"no shapes".to_owned(), &(300 * US))]
+    );
+    let base = Weights::recorded(&graph);
+    let mut weights = base.clone();
+    claims.apply(&base, &mut weights, EffectLevel::Most);
+    assert_eq!(replay(&graph, &weights).end_ns, 350 * US);
+    // The hardware needs 40 us for the first kernel; the second one is unknown.
+    let least = RankClaims::least(&[&claims], &base).unwrap();
+    assert_eq!(replay(&graph, &least).end_ns, 40 * US);
+    // Another edit may know what is left of an activity that the first edit does not know.
+    let mut fix = device_fix();
+    fix.edits.push(Edit { left: [0.5, 0.5], ..fix.edits[0].clone() });
+    let both = rows(&columns);
+    columns.truncate(2);
+    let claims = index.claims(&events, &fix, &[Some(both), Some(rows(&columns))]).unwrap();
+    assert_eq!((claims.targeted_ns, claims.unknown_ns.len()), (400 * US, 0));
 }
 
 #[test]
@@ -552,4 +597,32 @@ fn copy_that_seems_to_end_after_its_call_was_waited_for() {
     // At 100 us it does not.
     let classes = summary(&copied(100 * US));
     assert!(classes.iter().any(|&(class, _)| class == TimeClass::RuntimeCall), "{classes:?}");
+}
+
+/// A kernel that is launched at the start and computes for 100 us, and gloo on another thread, which sends its result.
+fn sent_result(gloo_ts_ns: i64) -> RankEvents {
+    let host = vec![
+        op(1, 0, 0, 90 * US),
+        call(2, 0, 10 * US, 5 * US, HostRole::Plain),
+        host(3, 1, gloo_ts_ns, 50 * US, EventTable::Annotations, HostRole::Communication),
+        op(4, 0, 190 * US, 10 * US),
+    ];
+    rank_events(host, vec![kernel(5, 7, 20 * US, 100 * US, Some(2))])
+}
+
+#[test]
+fn communication_on_the_host_waits_for_what_it_sends() {
+    // Even if launching takes no time, the kernel runs before gloo does: only the launch and the gap after gloo are saved.
+    let events = sent_result(125 * US);
+    let graph = graph(&events);
+    assert!(graph.edges.iter().any(|edge| edge.kind == EdgeKind::Data));
+    assert!(gain(&events, "host=0,gap=0") <= 35 * US, "{}", gain(&events, "host=0,gap=0"));
+    // Begun before the kernel has ended, it sends something else.
+    let early = sent_result(100 * US);
+    assert!(
+        Graph::new(&early, early.full_window().unwrap())
+            .edges
+            .iter()
+            .all(|e| e.kind != EdgeKind::Data)
+    );
 }

@@ -235,6 +235,13 @@ impl StepClock {
         self.ends.len()
     }
 
+    /// The time from which devices work on the steps of the mean: the end of earlier work, if there is any.
+    pub(super) fn devices_begin_ns(&self, graph: &Graph) -> i64 {
+        let nodes = [self.mean_begin_node, self.earlier_work].into_iter().flatten();
+        let begin_ns = nodes.map(|node| graph.nodes[node as usize].ts_ns).max();
+        begin_ns.unwrap_or(graph.window.begin_ns)
+    }
+
     /// The mean step, if there are steps: the longer of the mean on the host, from the first mark to the end of the
     /// last without waiting for earlier work, and the mean on the devices, from the end of earlier work to the end of
     /// all. In a long run both are equal; in a short recording the side that is ahead seems to be faster. Where no

@@ -14,6 +14,7 @@
 --! host_ratio = { doc = "share of the window in which the device is idle because the next launch had not returned, or never came, see gpu_idle_causes; without operators that compute on the CPU and stretches of Python of 1 ms or more, which are not between the operators of a model", unit = "ratio", metric = "device" }
 --! chain_ratio = { doc = "share of the window in element-wise and reducing kernels directly after another one, see kernel_families", unit = "ratio", metric = "device" }
 --! eager_ratio = { doc = "both together", unit = "ratio", metric = "device" }
+--! larger_ratio = { doc = "the larger of both", unit = "ratio", metric = "device" }
 --! compiled_count = { doc = "signs of compiling: kernels of Triton, regions of torch.compile, launches of captured graphs", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 --! stream_capture_ratio = { doc = "share of the window in which the device is idle while a graph is captured, see gpu_idle_causes", unit = "ratio", metric = "device" }
@@ -48,6 +49,7 @@ SELECT
     g.host_ratio,
     coalesce(f.chain_window_ratio, 0) AS chain_ratio,
     g.host_ratio + coalesce(f.chain_window_ratio, 0) AS eager_ratio,
+    greatest(g.host_ratio, coalesce(f.chain_window_ratio, 0)) AS larger_ratio,
     coalesce(f.compiled_count, 0) + w.region_count + w.graph_launch_count AS compiled_count,
     w.graph_launch_count,
     g.stream_capture_ratio,

@@ -1,7 +1,7 @@
 --! question = "Why is the GPU idle?"
 --! row = "one device of one rank: its idle time, each nanosecond under one cause"
 --! window = "complete_steps"
---! needs = ["idle_gap_causes", "device_windows", "graph_launches", "idle_names"]
+--! needs = ["idle_gap_causes", "cpu_computations", "device_windows", "device_work", "graph_launches", "idle_names"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
@@ -23,12 +23,22 @@
 --! launch_api_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! op_dispatch_ns = { doc = "idle, cause op_dispatch: in operators, outside such calls and cpu_compute", unit = "ns", metric = "device" }
 --! op_dispatch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! cpu_compute_ns = { doc = "idle, cause cpu_compute: in operators that take 1 ms or more on the CPU and launch nothing", unit = "ns", metric = "device" }
+--! cpu_compute_ns = { doc = "idle, cause cpu_compute: in operators that compute on the CPU and launch nothing, see cpu_computations", unit = "ns", metric = "device" }
 --! cpu_compute_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! creation_ns = { doc = "of cpu_compute_ns, in operators that create tensors (random numbers, a range of numbers, one number), in gaps that end with a copy to the device", unit = "ns", metric = "device" }
+--! creation_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! cpu_work_ns = { doc = "cpu_compute_ns without creation_ns", unit = "ns", metric = "device" }
+--! cpu_work_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! python_ns = { doc = "idle, cause python: in none of these, on a thread that has events before and after", unit = "ns", metric = "device" }
 --! python_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! first_launch_ns = { doc = "idle, cause first_launch: in the first launch of a kernel, or another first call, that takes 10 times the later ones", unit = "ns", metric = "device" }
+--! first_launch_ns = { doc = "idle, cause first_launch: in the first launch of a kernel, or another first call, that takes 10 times the later ones, or in a call that loads code", unit = "ns", metric = "device" }
 --! first_launch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! startup_ns = { doc = "idle, cause startup: in calls with which the runtime sets itself up", unit = "ns", metric = "device" }
+--! startup_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! compiling_ns = { doc = "idle, cause compiling: in torch.compile, Inductor or Triton", unit = "ns", metric = "device" }
+--! compiling_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! profiler_ns = { doc = "idle, cause profiler: the profiler's own work holds the thread up", unit = "ns", metric = "device" }
+--! profiler_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! launch_latency_ns = { doc = "idle, cause launch_latency: from the return of the launching call to the start", unit = "ns", metric = "device" }
 --! launch_latency_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! dependency_ns = { doc = "idle, cause dependency: launched in time, and behind other work of its stream", unit = "ns", metric = "device" }
@@ -51,11 +61,11 @@
 --! no_host_events_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! dispatch_ns = { doc = "launching work: op_dispatch, launch_api, copy_api and launch_latency", unit = "ns", metric = "device" }
 --! dispatch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! host_ns = { doc = "the launch had not returned, or never came, but for loading, synchronization and first launches: dispatch, cpu_compute, python and allocation", unit = "ns", metric = "device" }
+--! host_ns = { doc = "the launch had not returned, or never came: dispatch, cpu_compute, python, allocation, and compiling after the first step; without loading, synchronization and what does not recur", unit = "ns", metric = "device" }
 --! host_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! device_wait_ns = { doc = "launched in time: dependency, other_stream and collective", unit = "ns", metric = "device" }
 --! device_wait_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! unattributed_ns = { doc = "no fix returns it: the cause cannot be told (unlinked, graph_replay, unrecorded_work, stream_capture, recording_end and no_host_events), or does not recur (first_launch)", unit = "ns", metric = "device" }
+--! unattributed_ns = { doc = "idle time that no fix returns: the cause cannot be told (unlinked, graph_replay, unrecorded_work, stream_capture, recording_end and no_host_events), or does not recur (first_launch, startup, profiler, and compiling in the first step)", unit = "ns", metric = "device" }
 --! unattributed_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! switch_ns = { doc = "of dependency, gaps shorter than 10 us: from one kernel to the next", unit = "ns", metric = "device" }
 --! switch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
@@ -73,14 +83,26 @@
 --! top_dispatch_ratio = { doc = "share of dispatch_ns in top_dispatch_name", unit = "ratio", metric = "device" }
 --! around_dispatch_name = "the same for top_dispatch_name and dispatch_ns"
 --! around_dispatch_ratio = { doc = "its share of dispatch_ns", unit = "ratio", metric = "device" }
---! top_cpu_name = "the operator with most idle time of cause cpu_compute"
---! top_cpu_ratio = { doc = "its share of cpu_compute_ns; absent if that is 0", unit = "ratio", metric = "device" }
+--! top_cpu_name = "the operator with most of cpu_work_ns"
+--! top_cpu_ratio = { doc = "its share of cpu_work_ns; absent if that is 0", unit = "ratio", metric = "device" }
+--! top_creation_name = "the operator with most of creation_ns"
 --! first_idle_ns = { doc = "length of the gap that the window begins with; 0 if something runs then", unit = "ns", metric = "device" }
 --! first_idle_cause = "cause of most of that gap"
+--! activity_count = { doc = "kernels, copies and fills in the window", unit = "count", metric = "device" }
 --! step_count = { doc = "steps in the window", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 -- Windows without gaps have one row with an absent cause, which counts 0.
-WITH sums AS (
+WITH creating AS (
+    SELECT DISTINCT CAST(name AS VARCHAR) AS name FROM cpu_computations WHERE is_creation
+),
+parts AS (
+    SELECT
+        g.*,
+        g.cause = 'cpu_compute' AND c.name IS NOT NULL AND g.next_category = 'memcpy' AND g.next_name LIKE '%HtoD%' AS is_creation
+    FROM idle_gap_causes g
+    LEFT JOIN creating c ON c.name = CAST(g.name AS VARCHAR)
+),
+sums AS (
     SELECT
         w.rank, w.device, w.window_ns, w.step_count,
         coalesce(sum(g.dur_ns), 0) AS idle_ns,
@@ -91,8 +113,13 @@ WITH sums AS (
         sum_if!(g.dur_ns, g.cause = 'launch_api') AS launch_api_ns,
         sum_if!(g.dur_ns, g.cause = 'op_dispatch') AS op_dispatch_ns,
         sum_if!(g.dur_ns, g.cause = 'cpu_compute') AS cpu_compute_ns,
+        sum_if!(g.dur_ns, g.is_creation) AS creation_ns,
+        sum_if!(g.dur_ns, g.cause = 'cpu_compute' AND NOT g.is_creation) AS cpu_work_ns,
         sum_if!(g.dur_ns, g.cause = 'python') AS python_ns,
         sum_if!(g.dur_ns, g.cause = 'first_launch') AS first_launch_ns,
+        sum_if!(g.dur_ns, g.cause = 'startup') AS startup_ns,
+        sum_if!(g.dur_ns, g.cause = 'compiling') AS compiling_ns,
+        sum_if!(g.dur_ns, g.cause = 'profiler') AS profiler_ns,
         sum_if!(g.dur_ns, g.cause = 'launch_latency') AS launch_latency_ns,
         sum_if!(g.dur_ns, g.cause = 'dependency') AS dependency_ns,
         sum_if!(g.dur_ns, g.cause = 'other_stream') AS other_stream_ns,
@@ -107,6 +134,7 @@ WITH sums AS (
         sum_if!(
             g.dur_ns,
             g.cause IN ('op_dispatch', 'cpu_compute', 'launch_api', 'copy_api', 'launch_latency', 'python', 'allocation')
+                OR (g.cause = 'compiling' AND g.side = 'host')
         ) AS host_ns,
         sum_if!(g.dur_ns, g.cause IN ('dependency', 'other_stream', 'collective')) AS device_wait_ns,
         sum_if!(g.dur_ns, g.side IN ('unknown', 'warmup')) AS unattributed_ns,
@@ -115,16 +143,16 @@ WITH sums AS (
         count(DISTINCT g.gap_ts_ns) AS gap_count,
         count(DISTINCT CASE WHEN g.cause = 'synchronization' THEN g.gap_ts_ns END) AS sync_count
     FROM device_windows w
-    LEFT JOIN idle_gap_causes g ON g.rank = w.rank AND g.device = w.device
+    LEFT JOIN parts g ON g.rank = w.rank AND g.device = w.device
     GROUP BY w.rank, w.device, w.window_ns, w.step_count
 ),
 -- The names behind launching and Python are in `idle_names`.
 time_by_name AS (
     SELECT
         rank, device, name, op_name,
-        CASE WHEN cause = 'synchronization' THEN 'sync' ELSE 'cpu' END AS part,
+        CASE WHEN cause = 'synchronization' THEN 'sync' WHEN is_creation THEN 'creation' ELSE 'cpu' END AS part,
         sum(dur_ns) AS dur_ns
-    FROM idle_gap_causes
+    FROM parts
     WHERE name IS NOT NULL AND cause IN ('synchronization', 'cpu_compute')
     GROUP BY 1, 2, 3, 4, 5
 ),
@@ -135,9 +163,17 @@ top_names AS (
         first_value(op_name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'sync') AS top_sync_op_name,
         max(CASE WHEN part = 'sync' THEN dur_ns END) AS top_sync_ns,
         first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'cpu') AS top_cpu_name,
-        max(CASE WHEN part = 'cpu' THEN dur_ns END) AS top_cpu_ns
+        max(CASE WHEN part = 'cpu' THEN dur_ns END) AS top_cpu_ns,
+        first_value(name ORDER BY dur_ns DESC, name) FILTER (WHERE part = 'creation') AS top_creation_name
     FROM time_by_name
     GROUP BY rank, device
+),
+activities AS (
+    SELECT k.rank, k.device, count(*) AS activity_count
+    FROM device_work k
+    JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
+    WHERE k.ts_ns < w.end_ns AND k.end_ns > w.start_ns
+    GROUP BY k.rank, k.device
 ),
 first_gaps AS (
     SELECT
@@ -157,8 +193,13 @@ SELECT
     s.launch_api_ns, ratio!(s.launch_api_ns, s.window_ns) AS launch_api_ratio,
     s.op_dispatch_ns, ratio!(s.op_dispatch_ns, s.window_ns) AS op_dispatch_ratio,
     s.cpu_compute_ns, ratio!(s.cpu_compute_ns, s.window_ns) AS cpu_compute_ratio,
+    s.creation_ns, ratio!(s.creation_ns, s.window_ns) AS creation_ratio,
+    s.cpu_work_ns, ratio!(s.cpu_work_ns, s.window_ns) AS cpu_work_ratio,
     s.python_ns, ratio!(s.python_ns, s.window_ns) AS python_ratio,
     s.first_launch_ns, ratio!(s.first_launch_ns, s.window_ns) AS first_launch_ratio,
+    s.startup_ns, ratio!(s.startup_ns, s.window_ns) AS startup_ratio,
+    s.compiling_ns, ratio!(s.compiling_ns, s.window_ns) AS compiling_ratio,
+    s.profiler_ns, ratio!(s.profiler_ns, s.window_ns) AS profiler_ratio,
     s.launch_latency_ns, ratio!(s.launch_latency_ns, s.window_ns) AS launch_latency_ratio,
     s.dependency_ns, ratio!(s.dependency_ns, s.window_ns) AS dependency_ratio,
     s.other_stream_ns, ratio!(s.other_stream_ns, s.window_ns) AS other_stream_ratio,
@@ -178,10 +219,11 @@ SELECT
     t.top_sync_name, t.top_sync_op_name, ratio!(t.top_sync_ns, s.sync_ns) AS top_sync_ratio,
     n.top_python_name, n.top_python_ratio, n.around_python_name, n.around_python_ratio,
     n.top_dispatch_name, n.top_dispatch_ratio, n.around_dispatch_name, n.around_dispatch_ratio,
-    t.top_cpu_name, ratio!(t.top_cpu_ns, s.cpu_compute_ns) AS top_cpu_ratio,
+    t.top_cpu_name, ratio!(t.top_cpu_ns, s.cpu_work_ns) AS top_cpu_ratio, t.top_creation_name,
     coalesce(f.first_idle_ns, 0) AS first_idle_ns, f.first_idle_cause,
-    s.step_count, g.graph_launch_count
+    coalesce(a.activity_count, 0) AS activity_count, s.step_count, g.graph_launch_count
 FROM sums s
+LEFT JOIN activities a ON a.rank = s.rank AND a.device = s.device
 LEFT JOIN top_names t ON t.rank = s.rank AND t.device = s.device
 LEFT JOIN idle_names n ON n.rank = s.rank AND n.device = s.device
 LEFT JOIN first_gaps f ON f.rank = s.rank AND f.device = s.device

@@ -11,6 +11,7 @@
 --! name = "product name"
 --! has_tensor_cores = "the device has tensor cores (matrix cores on AMD): NVIDIA from compute capability 7.0 on, AMD Instinct from MI100 and gfx11 on, or a kernel that uses them; absent where the trace does not say"
 --! has_tf32 = "they take 32-bit floats, rounded to TF32"
+--! peak_source = "source of the rates that the gains assume: table, own file (--devices), or derived, as a range; absent where nothing is known"
 --! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "device" }
 --! kernel_ns = { doc = "time of the kernels that compute, within the window, overlap not merged", unit = "ns", metric = "device" }
 --! used_ns = { doc = "of them, those that multiply on tensor cores, by name", unit = "ns", metric = "device" }
@@ -21,7 +22,7 @@
 --! eligible_ratio = { doc = "eligible_ns over kernel_ns; absent if no kernel is linked to an operator", unit = "ratio", metric = "device" }
 --! missed_ns = { doc = "of kernel_ns, matmuls of 32-bit floats that run on the ordinary units of a device that has tensor cores", unit = "ns", metric = "device" }
 --! missed_ratio = { doc = "missed_ns over window_ns", unit = "ratio", metric = "device" }
---! missed_gain_ratio = { doc = "of it, what is beyond the shortest time of these matmuls in 16 bit, at achievable rates; half of what has no such time", unit = "ratio", metric = "device" }
+--! missed_gain_ratio = { doc = "part of missed_ratio beyond the shortest time of these matmuls in 16 bits, at achievable rates (their lower end where the peak is derived); absent where more than a quarter of these matmuls has no such time", unit = "ratio", metric = "device" }
 --! tf32_gain_ratio = { doc = "the same for TF32, where the device could multiply so, else 0", unit = "ratio", metric = "device" }
 --! tf32_off_ratio = { doc = "missed_ratio where the device could multiply as TF32, else 0; absent where the trace does not say", unit = "ratio", metric = "device" }
 --! unclear_ns = { doc = "of kernel_ns, possible matmuls of 32-bit floats: the type of the inputs, or the units used, are not known", unit = "ns", metric = "device" }
@@ -80,9 +81,9 @@ classified AS (
 -- The shortest time at achievable rates, were operands rounded: operations, or half of the bytes (in TF32 all).
 rates AS (
     SELECT
-        rank, device, max(achievable_gb_per_s) AS gb_per_s,
-        max(CASE WHEN dtype IN ('fp16', 'bf16') THEN achievable_tflops END) AS low_tflops,
-        max(CASE WHEN dtype = 'tf32' THEN achievable_tflops END) AS tf32_tflops
+        rank, device, max(peak_source) AS peak_source, max(achievable_low_gb_per_s) AS gb_per_s,
+        max(CASE WHEN dtype IN ('fp16', 'bf16') THEN achievable_low_tflops END) AS low_tflops,
+        max(CASE WHEN dtype = 'tf32' THEN achievable_low_tflops END) AS tf32_tflops
     FROM roofline_devices
     GROUP BY rank, device
 ),
@@ -102,8 +103,10 @@ better AS (
 gains AS (
     SELECT
         j.rank, j.device,
-        sum(j.missed_ns - least(j.missed_ns, coalesce(b.low_ns, j.missed_ns * 0.5))) AS missed_gain_ns,
-        sum(j.missed_ns - least(j.missed_ns, coalesce(b.tf32_ns, j.missed_ns * 0.5))) AS tf32_gain_ns
+        sum(CASE WHEN b.low_ns IS NOT NULL THEN j.missed_ns - least(j.missed_ns, b.low_ns) END) AS missed_gain_ns,
+        sum_if!(j.missed_ns, b.low_ns IS NULL) > 0.25 * sum(j.missed_ns) AS is_missed_gain_unknown,
+        sum(CASE WHEN b.tf32_ns IS NOT NULL THEN j.missed_ns - least(j.missed_ns, b.tf32_ns) END) AS tf32_gain_ns,
+        sum_if!(j.missed_ns, b.tf32_ns IS NULL) > 0.25 * sum(j.missed_ns) AS is_tf32_gain_unknown
     FROM classified j
     LEFT JOIN better b ON b.rank = j.rank AND b.op = j.op
     WHERE j.missed_ns > 0
@@ -121,7 +124,7 @@ sums AS (
 SELECT
     s.rank, s.device, d.name,
     coalesce(d.has_tensor_cores, CASE WHEN s.used_ns > 0 THEN true END) AS has_tensor_cores,
-    d.has_tf32, w.window_ns,
+    d.has_tf32, r.peak_source, w.window_ns,
     CAST(s.kernel_ns AS BIGINT) AS kernel_ns,
     CAST(s.used_ns AS BIGINT) AS used_ns,
     CAST(s.unknown_ns AS BIGINT) AS unknown_ns,
@@ -131,12 +134,18 @@ SELECT
     CASE WHEN s.linked_count > 0 THEN s.eligible_ns / nullif(s.kernel_ns, 0) END AS eligible_ratio,
     CAST(s.missed_ns AS BIGINT) AS missed_ns,
     s.missed_ns / nullif(w.window_ns, 0) AS missed_ratio,
-    coalesce(g.missed_gain_ns, 0.0) / nullif(w.window_ns, 0) AS missed_gain_ratio,
-    CASE d.has_tf32 WHEN true THEN coalesce(g.tf32_gain_ns, 0.0) / nullif(w.window_ns, 0) WHEN false THEN 0.0 END AS tf32_gain_ratio,
+    CASE WHEN NOT coalesce(g.is_missed_gain_unknown, false)
+        THEN coalesce(g.missed_gain_ns, 0.0) / nullif(w.window_ns, 0) END AS missed_gain_ratio,
+    CASE d.has_tf32
+        WHEN true THEN
+            CASE WHEN NOT coalesce(g.is_tf32_gain_unknown, false) THEN coalesce(g.tf32_gain_ns, 0.0) / nullif(w.window_ns, 0) END
+        WHEN false THEN 0.0
+    END AS tf32_gain_ratio,
     CASE d.has_tf32 WHEN true THEN s.missed_ns / nullif(w.window_ns, 0) WHEN false THEN 0 END AS tf32_off_ratio,
     CAST(s.unclear_ns AS BIGINT) AS unclear_ns,
     s.unclear_ns / nullif(w.window_ns, 0) AS unclear_ratio
 FROM sums s
 JOIN device_windows w ON w.rank = s.rank AND w.device = s.device
 LEFT JOIN device_properties d ON d.rank = s.rank AND d.device = s.device
+LEFT JOIN rates r ON r.rank = s.rank AND r.device = s.device
 LEFT JOIN gains g ON g.rank = s.rank AND g.device = s.device

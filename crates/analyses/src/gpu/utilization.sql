@@ -23,6 +23,7 @@
 --! sm_efficiency_ratio = { doc = "blocks over SMs, added up over running kernels, at most 1, averaged over the window; absent if kernels with a tenth of their time do not say", unit = "ratio", metric = "device" }
 --! occupancy_ratio = { doc = "estimated achieved occupancy, weighted by duration, over kernels that have it", unit = "ratio", metric = "device" }
 --! mean_blocks_per_sm = { doc = "blocks over SMs, weighted by duration, over kernels that have it; absent if kernels with a tenth of the time do not", unit = "number", metric = "device" }
+--! activity_count = { doc = "kernels, copies and fills in the window", unit = "count", metric = "device" }
 --! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count", metric = "device" }
 --! graph_launch_count = { doc = "launches of a captured graph by the rank", unit = "count", metric = "device" }
 --! unlinked_ratio = { doc = "share of kernel time whose launching call the trace does not hold", unit = "ratio", metric = "device" }
@@ -47,6 +48,13 @@ clipped AS (
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
     WHERE k.category = 'kernel' AND k.ts_ns < w.end_ns AND k.end_ns > w.start_ns
+),
+activities AS (
+    SELECT k.rank, k.device, count(*) AS activity_count
+    FROM device_work k
+    JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
+    WHERE k.ts_ns < w.end_ns AND k.end_ns > w.start_ns
+    GROUP BY k.rank, k.device
 ),
 means AS (
     SELECT
@@ -87,11 +95,13 @@ SELECT
     CASE WHEN m.known_ratio >= 0.9 THEN l.sm_busy_ns / l.window_ns END AS sm_efficiency_ratio,
     m.occupancy_ratio,
     CASE WHEN m.known_ratio >= 0.9 THEN m.mean_blocks_per_sm END AS mean_blocks_per_sm,
+    coalesce(a.activity_count, 0) AS activity_count,
     w.step_count,
     g.graph_launch_count,
     m.unlinked_ratio
 FROM load l
 JOIN device_windows w ON w.rank = l.rank AND w.device = l.device
+LEFT JOIN activities a ON a.rank = l.rank AND a.device = l.device
 LEFT JOIN means m ON m.rank = l.rank AND m.device = l.device
 LEFT JOIN unattributed u ON u.rank = l.rank AND u.device = l.device
 JOIN graph_launches g ON g.rank = l.rank

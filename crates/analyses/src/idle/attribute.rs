@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::cause::IdleCause;
 use super::load::{DeviceWork, HostInfo, IdleGap, IdleInputs, LaunchCall, RecordedOperators};
-use super::thread::{NO_TEXT, ThreadState, ThreadTimeline};
+use super::thread::{NO_TEXT, OpenWait, ThreadState, ThreadTimeline};
 use crate::interval_set::{Interval, union};
 
 /// An activity that starts this soon after the previous one on its stream waited for that one, even if others ended
@@ -53,6 +53,30 @@ pub(super) struct GapPart {
     pub(super) place: HostLocation,
 }
 
+/// By how much the threads that launch for a device would be ahead without their waits so far.
+#[derive(Debug, Default)]
+struct Lead {
+    /// The time that the threads waited, less the idle time since.
+    ahead_ns: i64,
+    /// The part of the waiting time that is counted, by thread.
+    counted_ns: HashMap<i64, i64>,
+}
+
+impl Lead {
+    /// Adds the time that a thread has waited, `total_ns` in all, and returns the lead.
+    fn after_wait(&mut self, thread: i64, total_ns: i64) -> i64 {
+        let counted_ns = self.counted_ns.entry(thread).or_default();
+        self.ahead_ns += (total_ns - *counted_ns).max(0);
+        *counted_ns = total_ns.max(*counted_ns);
+        self.ahead_ns
+    }
+
+    /// The device is idle because the host is late.
+    fn shrink(&mut self, idle_ns: i64) {
+        self.ahead_ns = (self.ahead_ns - idle_ns).max(0);
+    }
+}
+
 /// An interval of a gap, before intervals with the same cause are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct GapPiece {
@@ -78,6 +102,7 @@ pub(super) fn attribute_gaps(loaded: &IdleInputs, device: usize, parts: &mut Vec
     let mut stream_ends: HashMap<i64, i64> = HashMap::new();
     let mut seen = 0;
     let mut pieces = Vec::new();
+    let mut lead = Lead::default();
     for (at, gap) in of.gaps.iter().enumerate() {
         let until = gap.next.unwrap_or(of.work.len());
         for work in &of.work[seen..until] {
@@ -86,7 +111,7 @@ pub(super) fn attribute_gaps(loaded: &IdleInputs, device: usize, parts: &mut Vec
         }
         seen = until;
         pieces.clear();
-        attribution.attribute_gap(gap, &stream_ends, &mut pieces);
+        attribution.attribute_gap(gap, &stream_ends, &mut lead, &mut pieces);
         merge_pieces(&mut pieces, |cause, state, ts_ns, dur_ns, place| {
             parts.push(GapPart { device, gap: at, cause, state, ts_ns, dur_ns, place });
         });
@@ -161,6 +186,7 @@ impl GapAttribution<'_> {
         &self,
         gap: &IdleGap,
         stream_ends: &HashMap<i64, i64>,
+        lead: &mut Lead,
         pieces: &mut Vec<GapPiece>,
     ) {
         if self.host.operators == RecordedOperators::Sample {
@@ -183,13 +209,17 @@ impl GapAttribution<'_> {
                     let cause = self.device_cause(gap, next.stream, stream_ends);
                     self.push_device_wait(pieces, cause, gap.ts_ns, until);
                 }
-                Some(launch) => self.attribute_to_host(gap, Some(launch), until, pieces),
+                Some(launch) => {
+                    self.attribute_to_host(gap, Some(launch), until, lead, pieces);
+                }
                 None if self.host.has_calls => {
                     push_without_host(pieces, IdleCause::Unlinked, gap.ts_ns, until);
                 }
                 None => push_without_host(pieces, IdleCause::NoHostEvents, gap.ts_ns, until),
             },
-            None if self.host.has_calls => self.attribute_to_host(gap, None, until, pieces),
+            None if self.host.has_calls => {
+                self.attribute_to_host(gap, None, until, lead, pieces);
+            }
             None => push_without_host(pieces, IdleCause::NoHostEvents, gap.ts_ns, until),
         }
     }
@@ -256,6 +286,7 @@ impl GapAttribution<'_> {
         gap: &IdleGap,
         launch: Option<LaunchCall>,
         until: i64,
+        lead: &mut Lead,
         pieces: &mut Vec<GapPiece>,
     ) {
         let before = gap.previous.and_then(|at| self.device.work[at].launch);
@@ -279,15 +310,31 @@ impl GapAttribution<'_> {
             return;
         }
         self.push_device_wait(pieces, IdleCause::LaunchLatency, late_until, until);
-        // Without its wait for the device, the host would have been ahead: what it does next belongs to the wait.
-        let Some((wait, thread)) = self.wait_at(&threads, gap.ts_ns) else { return };
-        let place = HostLocation::of(&wait, thread);
-        for piece in &mut pieces[first..] {
+        // Without its waits for the device, the host would have been ahead by their length, less the idle time since: that
+        // much of what it does next belongs to the wait.
+        let wait = self.wait_at(&threads, gap.ts_ns);
+        let mut left_ns = wait.map_or(0, |(wait, thread)| lead.after_wait(thread, wait.total_ns));
+        lead.shrink(until - gap.ts_ns);
+        let Some((wait, thread)) = wait else { return };
+        let place = HostLocation::of(&wait.state, thread);
+        for at in first..pieces.len() {
+            let piece = &mut pieces[at];
             let is_unknown = piece.cause == IdleCause::NoHostEvents;
-            if piece.cause.yields_to_wait() || (is_unknown && !self.has_operators()) {
-                piece.state = (!is_unknown).then_some(piece.cause);
-                piece.cause = IdleCause::Synchronization;
-                piece.place = place;
+            if left_ns == 0
+                || !(piece.cause.yields_to_wait() || (is_unknown && !self.has_operators()))
+            {
+                continue;
+            }
+            let mut rest = *piece;
+            piece.state = (!is_unknown).then_some(piece.cause);
+            piece.cause = IdleCause::Synchronization;
+            piece.place = place;
+            piece.dur_ns = piece.dur_ns.min(left_ns);
+            left_ns -= piece.dur_ns;
+            rest.ts_ns += piece.dur_ns;
+            rest.dur_ns -= piece.dur_ns;
+            if rest.dur_ns > 0 {
+                pieces.push(rest);
             }
         }
     }
@@ -353,7 +400,7 @@ impl GapAttribution<'_> {
     }
 
     /// The wait for the device at `now`, on the first thread that is not idle then.
-    fn wait_at(&self, threads: &[i64], now: i64) -> Option<(ThreadState, i64)> {
+    fn wait_at(&self, threads: &[i64], now: i64) -> Option<(OpenWait, i64)> {
         for &lane in threads {
             let Some(thread) = self.loaded.threads.get(&(self.device.rank, lane)) else { continue };
             if let Some(wait) = thread.wait_at(now) {

@@ -1,7 +1,5 @@
 //! The causes of idle time, and their names in the view.
 
-use trace_model::vocabulary::is_collective_range;
-
 /// Cause of an idle interval of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -14,8 +12,11 @@ pub(super) enum IdleCause {
     CopyApi,
     Allocation,
     Synchronization,
+    Startup,
     FirstLaunch,
     DataLoading,
+    Compiling,
+    Profiler,
     StreamCapture,
     // Not states of a thread.
     LaunchLatency,
@@ -40,8 +41,11 @@ impl IdleCause {
             Self::CopyApi => "copy_api",
             Self::Allocation => "allocation",
             Self::Synchronization => "synchronization",
+            Self::Startup => "startup",
             Self::FirstLaunch => "first_launch",
             Self::DataLoading => "data_loading",
+            Self::Compiling => "compiling",
+            Self::Profiler => "profiler",
             Self::StreamCapture => "stream_capture",
             Self::LaunchLatency => "launch_latency",
             Self::Dependency => "dependency",
@@ -55,7 +59,7 @@ impl IdleCause {
         }
     }
 
-    /// The side that is late.
+    /// The side that is late. Compiling recurs in some programs: see [`Self::side_in_step`].
     pub(super) fn side(self) -> &'static str {
         match self {
             Self::Python
@@ -66,7 +70,7 @@ impl IdleCause {
             | Self::Allocation
             | Self::Synchronization
             | Self::DataLoading => "host",
-            Self::FirstLaunch => "warmup",
+            Self::Startup | Self::FirstLaunch | Self::Compiling | Self::Profiler => "warmup",
             Self::LaunchLatency => "launch",
             Self::Dependency | Self::OtherStream | Self::Collective => "device",
             Self::StreamCapture
@@ -76,6 +80,18 @@ impl IdleCause {
             | Self::RecordingEnd
             | Self::NoHostEvents => "unknown",
         }
+    }
+
+    /// The side that is late, in the first step or in a later one. Compiling in a later step is not warm-up.
+    pub(super) fn side_in_step(self, is_later: bool) -> &'static str {
+        if is_later && self == Self::Compiling { "host" } else { self.side() }
+    }
+
+    /// The cause that a value of the column `kind` of `host_warmups` stands for.
+    pub(super) fn of_warmup(kind: &str) -> Option<Self> {
+        [Self::Startup, Self::FirstLaunch, Self::Compiling, Self::Profiler]
+            .into_iter()
+            .find(|cause| cause.as_str() == kind)
     }
 
     /// Returns whether a wait for the device explains idle time that would have this cause without the wait.
@@ -132,29 +148,9 @@ impl CaptureCall {
     }
 }
 
-/// Returns whether an operator that runs on the CPU computes something there: operators that only make views or take
-/// memory, autograd's own nodes, and communication do not.
-pub(super) fn can_compute(operator: &str) -> bool {
-    const OTHERS: [&str; 10] = [
-        "aten::empty",
-        "aten::resize_",
-        "aten::set_",
-        "aten::_foreach_",
-        "aten::view",
-        "aten::as_strided",
-        "autograd::",
-        "profiler::",
-        "c10d",
-        "_c10d",
-    ];
-    operator.contains("::")
-        && !is_collective_range(operator)
-        && !OTHERS.iter().any(|prefix| operator.starts_with(prefix))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{CaptureCall, IdleCause, can_compute};
+    use super::{CaptureCall, IdleCause};
 
     #[test]
     fn of_runtime_call_finds_the_calls_of_a_capture() {
@@ -166,21 +162,6 @@ mod tests {
             ("cudaGraphLaunch", None),
         ] {
             assert_eq!(CaptureCall::of_runtime_call(name), call, "{name}");
-        }
-    }
-
-    #[test]
-    fn can_compute_leaves_out_what_only_prepares() {
-        for name in ["aten::copy_", "aten::max", "torchvision::nms", "aten::_fused_adam_"] {
-            assert!(can_compute(name), "{name}");
-        }
-        for name in [
-            "aten::empty_strided",
-            "autograd::engine::evaluate_function: MulBackward0",
-            "c10d::barrier",
-            "forward",
-        ] {
-            assert!(!can_compute(name), "{name}");
         }
     }
 
@@ -203,6 +184,8 @@ mod tests {
         assert!(IdleCause::DataLoading > IdleCause::Synchronization);
         assert!(IdleCause::Synchronization > IdleCause::CopyApi);
         assert!(IdleCause::FirstLaunch > IdleCause::Synchronization);
+        assert!(IdleCause::Compiling > IdleCause::FirstLaunch);
+        assert!(IdleCause::Profiler > IdleCause::DataLoading);
         assert!(
             IdleCause::LaunchApi > IdleCause::CpuCompute
                 && IdleCause::CpuCompute > IdleCause::OpDispatch

@@ -1,11 +1,11 @@
 //! Reads the work and the gaps of each device, and the host events during the gaps.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use arrow::array::Array;
 use query::rust_view::Result;
 
-use super::cause::{CaptureCall, IdleCause, can_compute, is_graph_launch};
+use super::cause::{CaptureCall, IdleCause, is_graph_launch};
 use super::thread::{HostEvent, HostEventKind, NO_TEXT, ThreadTimeline};
 use crate::interval_set::{Interval, union};
 use query::columns::{Names, get, ints, names};
@@ -29,8 +29,9 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
     ),
     (
         "ops",
-        "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns, self_dur_ns FROM cpu_ops",
+        "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns FROM cpu_ops",
     ),
+    ("computations", "SELECT rank, thread, name, ts_ns, end_ns FROM cpu_computations"),
     (
         "ranges",
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns FROM annotations
@@ -41,7 +42,11 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
         "frames",
         "SELECT rank, thread, name, source, ts_ns, ts_ns + dur_ns AS end_ns FROM python_frames",
     ),
-    ("first_launches", "SELECT rank, thread, name, ts_ns, end_ns FROM first_launches"),
+    ("warmups", "SELECT rank, thread, kind, name, ts_ns, end_ns FROM host_warmups"),
+    (
+        "first_steps",
+        "SELECT rank, min(end_ns) AS end_ns FROM device_steps WHERE source <> 'trace' GROUP BY rank HAVING count(*) >= 2",
+    ),
     ("sampled", "SELECT rank FROM trace_sampling WHERE is_sampled"),
     (
         "marks",
@@ -49,9 +54,6 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
         WHERE thread IS NOT NULL AND source <> 'trace' ORDER BY rank, thread, ts_ns",
     ),
 ];
-
-/// An operator that takes this long itself and launches nothing computes on the CPU.
-const MIN_COMPUTE_NS: i64 = 1_000_000;
 
 /// A kernel, copy or fill.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +145,8 @@ pub(super) struct HostInfo {
     pub(super) has_graphs: bool,
     /// Starts of replays without a recorded activity, ascending.
     pub(super) silent_replays: Vec<i64>,
+    /// End of the first of two or more steps.
+    pub(super) first_step_end_ns: Option<i64>,
 }
 
 /// All inputs of the attribution.
@@ -183,12 +187,13 @@ impl IdleInputs {
         let mut texts = TextTable::default();
         let mut gathered = GatheredEvents::default();
         for (table, kind) in [
-            ("ops", EventSource::Operator(compute_ops(inputs)?)),
+            ("ops", EventSource::One(HostEventKind::Cause(IdleCause::OpDispatch))),
+            ("computations", EventSource::One(HostEventKind::Cause(IdleCause::CpuCompute))),
             ("ranges", EventSource::One(HostEventKind::Range)),
             ("frames", EventSource::One(HostEventKind::Frame)),
             ("calls", EventSource::Call),
             ("waits", EventSource::Wait),
-            ("first_launches", EventSource::One(HostEventKind::Cause(IdleCause::FirstLaunch))),
+            ("warmups", EventSource::Warmup),
         ] {
             gather_events(inputs, table, &kind, &queried_spans, &mut texts, &mut gathered)?;
         }
@@ -250,53 +255,6 @@ fn thread_activity(
     Ok(threads)
 }
 
-/// Rows of operators that compute on the CPU: they take long themselves, and nothing is launched inside.
-fn compute_ops(inputs: &ViewInputs<'_>) -> Result<HashSet<usize>> {
-    let batch = inputs.batch("ops")?;
-    let (rank, thread) = (ints(batch, "rank")?, ints(batch, "thread")?);
-    let (ts_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
-    let (own, name) = (ints(batch, "self_dur_ns")?, names(batch, "name")?);
-    let can_compute: Vec<bool> = name.texts.iter().map(|name| can_compute(name)).collect();
-    let long: Vec<usize> = (0..batch.num_rows())
-        .filter(|&row| {
-            let own = own.value(row);
-            own >= MIN_COMPUTE_NS
-                // Where most of the time is in operators inside, these compute.
-                && 2 * own >= end_ns.value(row) - ts_ns.value(row)
-                && can_compute.get(name.ids[row] as usize) == Some(&true)
-        })
-        .collect();
-    let lane = |row: usize| (rank.value(row), thread.value(row));
-    let mut launches: HashMap<Lane, Vec<i64>> =
-        long.iter().map(|&row| (lane(row), Vec::new())).collect();
-    if !launches.is_empty() {
-        let calls = inputs.batch("calls")?;
-        let (rank, thread) = (ints(calls, "rank")?, ints(calls, "thread")?);
-        let (ts_ns, caused) = (ints(calls, "ts_ns")?, ints(calls, "device_events")?);
-        let name = names(calls, "name")?;
-        let launches_by_name: Vec<bool> = name.texts.iter().map(|n| n.contains("Launch")).collect();
-        for row in 0..calls.num_rows() {
-            if caused.value(row) > 0 || launches_by_name.get(name.ids[row] as usize) == Some(&true)
-            {
-                let lane = (rank.value(row), thread.value(row));
-                if let Some(launches) = launches.get_mut(&lane) {
-                    launches.push(ts_ns.value(row));
-                }
-            }
-        }
-        #[expect(clippy::iter_over_hash_type, reason = "each list is sorted on its own")]
-        for launches in launches.values_mut() {
-            launches.sort_unstable();
-        }
-    }
-    let launches_nothing = |&row: &usize| {
-        let launches = &launches[&lane(row)];
-        let next = launches.partition_point(|&launch| launch < ts_ns.value(row));
-        launches.get(next).is_none_or(|&launch| launch >= end_ns.value(row))
-    };
-    Ok(long.into_iter().filter(launches_nothing).collect())
-}
-
 /// Intervals in which a thread captures a stream, or builds an executable graph: thread, start, end, name of the call.
 fn captures(
     inputs: &ViewInputs<'_>,
@@ -351,12 +309,12 @@ fn captures(
 #[derive(Debug)]
 enum EventSource {
     One(HostEventKind),
-    /// Dispatch, but for the rows that compute.
-    Operator(HashSet<usize>),
     /// By name.
     Call,
     /// By cause.
     Wait,
+    /// By kind.
+    Warmup,
 }
 
 /// Position of events, mostly in chronological order, among the queried intervals of their thread.
@@ -405,9 +363,6 @@ fn gather_events(
     let sources = source.as_ref().map(|source| texts.add(source)).unwrap_or_default();
     let causes: Vec<HostEventKind> = match of {
         EventSource::One(kind) => vec![*kind; name.texts.len()],
-        EventSource::Operator(_) => {
-            vec![HostEventKind::Cause(IdleCause::OpDispatch); name.texts.len()]
-        }
         EventSource::Call => {
             let allocations = names(inputs.batch("allocations")?, "name")?.texts;
             let of_runtime_call = |name: &String| {
@@ -416,9 +371,10 @@ fn gather_events(
             };
             name.texts.iter().map(|name| HostEventKind::Cause(of_runtime_call(name))).collect()
         }
-        EventSource::Wait => Vec::new(),
+        EventSource::Wait | EventSource::Warmup => Vec::new(),
     };
     let cause = if matches!(of, EventSource::Wait) { Some(names(batch, "cause")?) } else { None };
+    let warmup = if matches!(of, EventSource::Warmup) { Some(names(batch, "kind")?) } else { None };
     let mut at = SpanCursor { lane: None, spans: &[], first: 0 };
     let mut extent: Option<(Lane, Interval)> = None;
     for row in 0..batch.num_rows() {
@@ -442,9 +398,9 @@ fn gather_events(
             continue;
         }
         let id = name.ids[row] as usize;
-        let computes = matches!(of, EventSource::Operator(rows) if rows.contains(&row));
+        let passing = warmup.as_ref().and_then(|kind| IdleCause::of_warmup(kind.get(row)?));
         let kind = match &cause {
-            _ if computes => HostEventKind::Cause(IdleCause::CpuCompute),
+            _ if passing.is_some() => passing.map_or(HostEventKind::Range, HostEventKind::Cause),
             Some(cause) if cause.get(row) == Some("sync") => {
                 HostEventKind::Cause(IdleCause::Synchronization)
             }
@@ -503,6 +459,11 @@ fn hosts(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, HostInfo>> {
     }
     for &rank in ints(inputs.batch("sampled")?, "rank")?.values() {
         hosts.entry(rank).or_default().operators = RecordedOperators::Sample;
+    }
+    let first_steps = inputs.batch("first_steps")?;
+    let (rank, end_ns) = (ints(first_steps, "rank")?, ints(first_steps, "end_ns")?);
+    for row in 0..first_steps.num_rows() {
+        hosts.entry(rank.value(row)).or_default().first_step_end_ns = get(&end_ns, row);
     }
     let calls = inputs.batch("calls")?;
     let (rank, ts_ns) = (ints(calls, "rank")?, ints(calls, "ts_ns")?);

@@ -2,10 +2,11 @@
 //!
 //! A gap ends with an activity, which a call launched. If the call had returned before the gap began, the device is
 //! late: the activity waited for other work. Otherwise the host is late, and the cause is what its thread did until
-//! the call returned. If several states overlap, the strongest counts (capturing a graph, loading data, a first launch,
-//! waiting, allocating, copying, launching, computing, dispatching, else Python). The time from the return to the start is
-//! launch latency. If a gap begins while the thread waits for the device, what the thread does to launch more belongs to that
-//! wait: without the wait the host would have been ahead.
+//! the call returned. If several states overlap, the strongest counts (capturing a graph, the profiler's own work,
+//! compiling, loading data, a first launch, start-up, waiting, allocating, copying, launching, computing, dispatching, else
+//! Python). The time from the return to the start is launch latency. If a gap begins while the thread waits for the device,
+//! what the thread does to launch more belongs to that wait, for as long as it and earlier waits lasted, less the idle time
+//! since: without them the host would have been ahead by that time.
 //!
 //! A gap is unattributed, and the cause says why, if the launch is not recorded, if replayed graphs or work that is not
 //! recorded may run in it, if the thread has no events around it, if the thread captures a graph, or if nothing follows on the
@@ -15,6 +16,7 @@
 
 mod attribute;
 mod cause;
+pub(super) mod computations;
 mod load;
 mod thread;
 
@@ -43,6 +45,10 @@ fn idle_gap_causes(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let gap = |part: &GapPart| &device(part).gaps[part.gap];
     let next = |part: &GapPart| Some(&device(part).work[gap(part).next?]);
     let previous = |part: &GapPart| Some(&device(part).work[gap(part).previous?]);
+    let is_later = |part: &GapPart| {
+        let host = loaded.hosts.get(&device(part).rank);
+        host.and_then(|host| host.first_step_end_ns).is_some_and(|end_ns| part.ts_ns >= end_ns)
+    };
     let text = |id: u32| loaded.texts.get(id).filter(|text| !text.is_empty());
     BatchBuilder::of(&parts)
         .int("rank", |p| Some(device(p).rank))
@@ -50,7 +56,7 @@ fn idle_gap_causes(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("gap_ts_ns", |p| Some(gap(p).ts_ns))
         .int("gap_end_ns", |p| Some(gap(p).end_ns))
         .text("cause", |p| Some(p.cause.as_str()))
-        .text("side", |p| Some(p.cause.side()))
+        .text("side", |p| Some(p.cause.side_in_step(is_later(p))))
         .text("state", |p| p.state.map(cause::IdleCause::as_str))
         .int("ts_ns", |p| Some(p.ts_ns))
         .int("dur_ns", |p| Some(p.dur_ns))

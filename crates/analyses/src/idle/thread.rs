@@ -68,6 +68,9 @@ impl ThreadState {
     }
 }
 
+/// Waits that follow each other this closely are one: a copy that blocks, and the synchronization after it.
+const MAX_PAUSE_NS: i64 = 10_000;
+
 /// A wait for the device.
 #[derive(Debug, Clone, Copy)]
 struct DeviceWait {
@@ -75,6 +78,17 @@ struct DeviceWait {
     /// The latest end of this wait and all before it, and the interval in which that wait begins.
     end_ns: i64,
     interval: usize,
+    /// Time in this wait and all before it, overlaps counted once.
+    total_ns: i64,
+}
+
+/// A wait for the device at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpenWait {
+    /// The state in which the thread waits.
+    pub(super) state: ThreadState,
+    /// How long it waits in all until the wait ends, from its first wait on.
+    pub(super) total_ns: i64,
 }
 
 /// A thread's time as intervals of constant state.
@@ -112,10 +126,19 @@ impl ThreadTimeline {
                 .intervals
                 .partition_point(|&(ts_ns, _)| ts_ns <= event.ts_ns)
                 .saturating_sub(1);
-            let last = thread.waits.last().filter(|last| last.end_ns > event.end_ns);
-            let (end_ns, interval) =
-                last.map_or((event.end_ns, at), |last| (last.end_ns, last.interval));
-            thread.waits.push(DeviceWait { ts_ns: event.ts_ns, end_ns, interval });
+            let wait = match thread.waits.last() {
+                Some(last) if last.end_ns > event.end_ns => {
+                    DeviceWait { ts_ns: event.ts_ns, ..*last }
+                }
+                last => {
+                    let since_ns = last.map_or(event.ts_ns, |last| event.ts_ns.max(last.end_ns));
+                    let before_ns = last.map_or(0, |last| last.total_ns);
+                    let total_ns = before_ns + event.end_ns - since_ns;
+                    let (ts_ns, end_ns) = (event.ts_ns, event.end_ns);
+                    DeviceWait { ts_ns, end_ns, interval: at, total_ns }
+                }
+            };
+            thread.waits.push(wait);
         }
         thread
     }
@@ -142,11 +165,20 @@ impl ThreadTimeline {
         }
     }
 
-    /// The state in which the thread waits for the device at `now`, or until then.
-    pub(super) fn wait_at(&self, now: i64) -> Option<ThreadState> {
+    /// The wait for the device that is open at `now`, or ends then.
+    pub(super) fn wait_at(&self, now: i64) -> Option<OpenWait> {
         let before = self.waits.partition_point(|wait| wait.ts_ns <= now);
         let wait = self.waits[..before].last().filter(|wait| wait.end_ns >= now)?;
-        self.intervals.get(wait.interval).map(|&(_, inside)| inside)
+        let &(_, state) = self.intervals.get(wait.interval)?;
+        // A wait that goes on right after this one, in the gap, belongs to it.
+        let mut last = wait;
+        for next in &self.waits[before..] {
+            if next.ts_ns - last.end_ns > MAX_PAUSE_NS {
+                break;
+            }
+            last = next;
+        }
+        Some(OpenWait { state, total_ns: last.total_ns })
     }
 
     /// The intervals between `from` and `to`, clipped to that range.
@@ -230,6 +262,25 @@ mod tests {
                 prop_assert_eq!(thread.wait_at(t).is_some(), waits(t), "at {}", t);
             }
         }
+    }
+
+    #[test]
+    fn wait_at_knows_how_long_the_thread_waits() {
+        let wait = |ts_ns, dur_ns| {
+            event(HostEventKind::Cause(IdleCause::Synchronization), ts_ns, dur_ns, 0)
+        };
+        let thread = ThreadTimeline::new(vec![
+            wait(1_000, 50_000),
+            // In it, right after it, and much later.
+            wait(2_000, 10_000),
+            wait(53_000, 2_000),
+            wait(100_000, 3_000),
+        ]);
+        let total = |now| thread.wait_at(now).map(|wait| wait.total_ns);
+        assert_eq!(total(51_000), Some(52_000));
+        assert_eq!(total(54_000), Some(52_000));
+        assert_eq!(total(101_000), Some(55_000));
+        assert_eq!(total(70_000), None);
     }
 
     #[test]

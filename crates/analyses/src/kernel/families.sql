@@ -1,4 +1,4 @@
---! question = "How much GPU time goes to casts, copies, layout changes, convolutions and pointwise kernels?"
+--! question = "How much GPU time goes to matmuls, convolutions, attention, casts, copies and layout changes?"
 --! row = "one device of one rank: its time by family of kernels"
 --! window = "complete_steps"
 --! needs = ["device_work", "device_windows", "cpu_ops", "gpu_utilization"]
@@ -23,6 +23,8 @@
 --! cast_ratio = { doc = "share of work_ns; absent if no copy says its types", unit = "ratio", metric = "device" }
 --! cast_window_ratio = { doc = "over the window; absent if no copy says its types", unit = "ratio", metric = "device" }
 --! cast_types = "the change of types that takes most time"
+--! matmul_ns = { doc = "kernels of matmuls, by name (gemm, gemv, Cijk_, nvjet and the like) or by their operator; kernels of convolutions and of attention excluded", unit = "ns", metric = "device" }
+--! matmul_ratio = { doc = "share of kernel_ns; absent without kernels", unit = "ratio", metric = "device" }
 --! conv_ns = { doc = "kernels of convolutions, layout transposes excluded", unit = "ns", metric = "device" }
 --! conv_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
 --! slow_conv_ns = { doc = "of these, by algorithms that cuDNN falls back on: implicit_convolve_sgemm, dgrad_engine, wgrad_alg0 and the like", unit = "ns", metric = "device" }
@@ -64,6 +66,9 @@ WITH kernels AS (
             AND NOT regexp_like(k.name, '(?i)distribution|range|linspace|normal|uniform') AS is_double,
         k.category = 'kernel' AND is_attention!(k.name) AS is_attention,
         k.category = 'kernel' AND is_cache_write!(k.name) AS is_cache,
+        k.category = 'kernel' AND k.kind = 'computation' AND (regexp_like(k.name,
+            '(?i)gemm|gemv|^Cijk_|nvjet|splitk_?reduce|wvsplitk|marlin|cublas.*dot_kernel|^triton_tem|^triton_mm')
+            OR regexp_like(k.op_name, '^aten::(mm|addmm_?|_addmm_activation|bmm|baddbmm_?|addbmm_?|matmul|linear|mv|addmv_?|dot|vdot|_scaled_mm|_int_mm|_grouped_mm|_scaled_grouped_mm)\z')) AS is_product,
         k.category = 'kernel' AND k.kind = 'computation' AND regexp_like(k.name,
             '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise') AS is_pointwise,
         k.category = 'kernel' AND k.name LIKE 'triton\_%' AS is_compiled
@@ -94,6 +99,9 @@ work AS (
         NOT k.is_layout AND k.is_kernel AND (k.is_conv OR k.op_name LIKE '%conv%') AS is_conv,
         k.is_slow_conv,
         k.is_double AND (t.is_typed IS NULL OR t.is_double) AS is_double,
+        -- An operator of a matmul may also copy or add.
+        coalesce(k.is_product, false) AND NOT k.is_layout AND NOT k.is_conv AND coalesce(k.op_name NOT LIKE '%conv%', true)
+            AND NOT k.is_attention AND NOT k.is_pointwise AS is_matmul,
         k.is_attention, k.is_cache, k.is_pointwise, k.is_compiled,
         k.kind = 'computation' AS is_computing,
         CASE WHEN k.blocks_per_sm > 0 THEN least(k.blocks_per_sm, 1.0) END AS sm_use_ratio,
@@ -116,6 +124,7 @@ sums AS (
         count_if!(is_copy_kernel AND from_type IS NOT NULL) AS typed_copy_count,
         sum_if!(dur_ns, is_copy_kernel AND to_type <> from_type) AS cast_ns,
         count_if!(is_copy_kernel AND to_type <> from_type) AS cast_count,
+        sum_if!(dur_ns, is_matmul) AS matmul_ns,
         sum_if!(dur_ns, is_conv) AS conv_ns,
         sum_if!(dur_ns, is_conv AND is_slow_conv) AS slow_conv_ns,
         sum_if!(dur_ns, is_layout) AS layout_ns,
@@ -178,6 +187,8 @@ SELECT
     CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN ratio!(s.cast_ns, s.work_ns) END AS cast_ratio,
     CASE WHEN s.typed_copy_count > 0 OR s.copy_kernel_count = 0 THEN ratio!(s.cast_ns, w.window_ns) END AS cast_window_ratio,
     t.cast_types,
+    s.matmul_ns,
+    ratio!(s.matmul_ns, s.kernel_ns) AS matmul_ratio,
     s.conv_ns,
     ratio!(s.conv_ns, w.window_ns) AS conv_window_ratio,
     s.slow_conv_ns,

@@ -8,7 +8,7 @@
 --! rank = "rank"
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
 --! has_stacks = "Python frames were recorded (with_stack=True)"
---! steps_ns = { doc = "time of complete steps on the host; of the recording where there are none", unit = "ns", metric = "rank" }
+--! steps_ns = { doc = "time of complete steps, with the device work that they launched; of the recording where there are none", unit = "ns", metric = "rank" }
 --! restart_count = { doc = "iterators of a DataLoader made after the first step; absent without stacks", unit = "count", metric = "rank" }
 --! restart_ns = { doc = "their time on the host; absent without stacks", unit = "ns", metric = "rank" }
 --! restart_ratio = { doc = "share of steps_ns; absent without stacks", unit = "ratio", metric = "rank" }

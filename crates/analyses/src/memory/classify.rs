@@ -21,6 +21,8 @@ pub(super) enum Owner {
     OptimizerState,
     Gradient,
     Activation,
+    /// Parameters in 16 bits, which autocast or the program casts in a forward pass.
+    WeightCopy,
     Input,
     Temporary,
     Workspace,
@@ -31,11 +33,12 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Parameter,
         Self::OptimizerState,
         Self::Gradient,
         Self::Activation,
+        Self::WeightCopy,
         Self::Input,
         Self::Temporary,
         Self::Workspace,
@@ -50,6 +53,7 @@ impl Owner {
             Self::OptimizerState => "optimizer_state",
             Self::Gradient => "gradient",
             Self::Activation => "activation",
+            Self::WeightCopy => "weight_copy",
             Self::Input => "input",
             Self::Temporary => "temporary",
             Self::Workspace => "workspace",
@@ -109,6 +113,8 @@ pub(super) struct Allocation {
     pub(super) bytes: i64,
     pub(super) phase: Phase,
     pub(super) is_workspace: bool,
+    /// Whether the allocation is the result of a cast; `None` if nothing tells.
+    pub(super) is_cast: Option<bool>,
     /// Python and native frames around the one that made it; 0 if unknown.
     pub(super) stack_depth: u16,
     /// Index of the line or module that allocated it.
@@ -129,6 +135,7 @@ impl Default for Allocation {
             bytes: 0,
             phase: Phase::Other,
             is_workspace: false,
+            is_cast: None,
             stack_depth: 0,
             place: u32::MAX,
             owner: Owner::Unknown,
@@ -161,6 +168,15 @@ const MAX_TEMPORARY_EVENTS: i64 = 4;
 const MIN_KEPT_EVENTS: i64 = 16;
 /// Optimizers keep at most so many values for a parameter.
 const MAX_STATES: i64 = 3;
+/// Without native frames, allocations count as copies of weights from this many sizes of parameters on, if each size has as
+/// many copies as parameters.
+const MIN_COPIED_SIZES: usize = 3;
+/// Smaller parameters (biases, weights of norms) have sizes that other tensors have, too.
+const MIN_COPIED_BYTES: i64 = 4096;
+/// Share of the allocations that have to be equal one pass later.
+const MIN_REPEATED_SHARE: f64 = 0.9;
+/// Passes that are enough to tell repetition from chance.
+pub(super) const MIN_PASSES: usize = 4;
 
 /// Finds the owner of each allocation of a device. Allocations whose owner is known keep it.
 pub(super) fn classify(allocations: &mut [Allocation]) {
@@ -175,13 +191,15 @@ pub(super) fn classify(allocations: &mut [Allocation]) {
         }
     }
     older_by_size(allocations, &passes);
+    weight_copies(allocations);
 }
 
 /// The forward and backward passes of a recording.
 struct Passes {
     /// First event of each backward pass, and its last.
     backward: Vec<(i64, i64)>,
-    /// First event of each forward pass that follows a backward pass, and of the first of all.
+    /// First event of each forward pass that follows a backward pass, and of the first of all. Without backward passes and
+    /// optimizers, of each pass that repeats the first; without forward passes, the first event after each backward pass.
     iterations: Vec<i64>,
 }
 
@@ -189,6 +207,8 @@ impl Passes {
     fn of(allocations: &[Allocation]) -> Self {
         let mut passes = Self { backward: Vec::new(), iterations: Vec::new() };
         let mut last = Phase::Other;
+        // Without modules, work outside of all phases lies between backward passes.
+        let has_forward = allocations.iter().any(|a| a.phase == Phase::Forward);
         for allocation in allocations.iter().filter(|a| a.start >= 0) {
             match allocation.phase {
                 Phase::Backward => match passes.backward.last_mut() {
@@ -200,9 +220,17 @@ impl Passes {
                 }
                 _ => {}
             }
-            if matches!(allocation.phase, Phase::Forward | Phase::Backward | Phase::Optimizer) {
+            let is_phase =
+                matches!(allocation.phase, Phase::Forward | Phase::Backward | Phase::Optimizer);
+            if is_phase || !has_forward {
                 last = allocation.phase;
             }
+        }
+        let has_optimizer = allocations.iter().any(|a| a.phase == Phase::Optimizer);
+        if passes.iterations.is_empty() {
+            passes.iterations = between_backward_passes(allocations, &passes.backward);
+        } else if passes.backward.is_empty() && !has_optimizer {
+            passes.iterations = repeated_passes(allocations);
         }
         passes
     }
@@ -217,10 +245,114 @@ impl Passes {
         self.backward.get(next).is_some_and(|&(first, _)| first < end)
     }
 
+    /// Whether a backward pass that begins after the allocation releases it: only its graph held it then.
+    fn is_released_by_backward(&self, start: i64, end: i64) -> bool {
+        let next = self.backward.partition_point(|&(first, _)| first <= start);
+        self.backward[next..].iter().any(|&(first, last)| first < end && end <= last)
+    }
+
     /// The last event of the backward pass around an event.
     fn backward_end(&self, position: i64) -> Option<i64> {
         let next = self.backward.partition_point(|&(first, _)| first <= position);
         self.backward.get(next.checked_sub(1)?).map(|&(_, end)| end)
+    }
+}
+
+/// The first event of the recording, and that after each backward pass but the last.
+fn between_backward_passes(allocations: &[Allocation], backward: &[(i64, i64)]) -> Vec<i64> {
+    let recorded = || allocations.iter().map(|a| a.start).filter(|&start| start >= 0);
+    let Some((_, earlier)) = backward.split_last() else { return Vec::new() };
+    let after = |&(_, last): &(i64, i64)| recorded().find(|&start| start > last);
+    recorded().next().into_iter().chain(earlier.iter().filter_map(after)).collect()
+}
+
+/// The first event of each forward pass of a program that runs forward passes only.
+///
+/// A pass begins where modules run again after other work, at the place where the first one did. Where passes follow each
+/// other without other work, one begins after each result that is kept, if the same allocations recur between all of them,
+/// and if the place that made these results makes others of the same size that are released: layers of one pass that keep
+/// their results keep all of them.
+fn repeated_passes(allocations: &[Allocation]) -> Vec<i64> {
+    let mut last = Phase::Other;
+    let mut starts: Vec<&Allocation> = Vec::new();
+    for allocation in allocations.iter().filter(|a| a.start >= 0) {
+        if allocation.phase == Phase::Forward && last != Phase::Forward {
+            starts.push(allocation);
+        }
+        last = allocation.phase;
+    }
+    let Some(&first) = starts.first() else { return Vec::new() };
+    starts.retain(|a| (a.place, a.stack_depth) == (first.place, first.stack_depth));
+    if starts.len() >= MIN_PASSES {
+        return starts.into_iter().map(|a| a.start).collect();
+    }
+    let forward: Vec<&Allocation> =
+        allocations.iter().filter(|a| a.start >= 0 && a.phase == Phase::Forward).collect();
+    let symbol = |a: &Allocation| (a.place, a.stack_depth, a.bytes);
+    let mut kept: BTreeMap<(u32, u16, i64), Vec<usize>> = BTreeMap::new();
+    for (at, allocation) in forward.iter().enumerate().filter(|(_, a)| a.end == i64::MAX) {
+        kept.entry(symbol(allocation)).or_default().push(at);
+    }
+    let period = |(&of, at): (&(u32, u16, i64), &Vec<usize>)| {
+        let (&begin, &end) = at.first().zip(at.last())?;
+        let period = at.windows(2).map(|pair| pair[1] - pair[0]).min()?;
+        let is_regular = at.windows(2).all(|pair| pair[1] - pair[0] == period);
+        let pairs = forward[..=end].iter().zip(forward[..=end].iter().skip(period));
+        let equal = pairs.clone().filter(|(a, b)| symbol(a) == symbol(b)).count();
+        let is_repeated = equal as f64 >= MIN_REPEATED_SHARE * pairs.count() as f64;
+        let releases_others = forward[..end].iter().any(|a| a.end != i64::MAX && symbol(a) == of);
+        let is_pass = at.len() >= MIN_PASSES && begin < period && is_regular && is_repeated;
+        (is_pass && releases_others).then_some((at.len(), begin, period))
+    };
+    let Some((_, begin, period)) = kept.iter().filter_map(period).max() else {
+        return vec![first.start];
+    };
+    // A pass ends with the result that is kept.
+    let offset = (begin + 1) % period;
+    let starts = forward.iter().skip(offset).step_by(period).map(|a| a.start);
+    (offset > 0).then_some(first.start).into_iter().chain(starts).collect()
+}
+
+/// Copies of parameters in half their size that forward passes make: autocast casts weights, and keeps the casts until
+/// its region ends.
+fn weight_copies(allocations: &mut [Allocation]) {
+    let mut parameters: BTreeMap<i64, usize> = BTreeMap::new();
+    for allocation in allocations.iter() {
+        let is_older = allocation.owner == Owner::Older && allocation.start < 0;
+        if allocation.owner == Owner::Parameter || is_older {
+            *parameters.entry(allocation.bytes).or_default() += 1;
+        }
+    }
+    let may_be_copy = |a: &Allocation| {
+        let is_result = matches!(a.owner, Owner::Activation | Owner::Temporary);
+        let of_forward = a.phase == Phase::Forward || a.is_cast == Some(true);
+        is_result && of_forward && parameters.contains_key(&a.bytes.saturating_mul(2))
+    };
+    if allocations.iter().any(|a| a.is_cast.is_some()) {
+        for allocation in allocations.iter_mut() {
+            if allocation.is_cast == Some(true) && may_be_copy(&*allocation) {
+                allocation.set(Owner::WeightCopy, Evidence::Context);
+            }
+        }
+        return;
+    }
+    // By iteration, how often each size is allocated.
+    let mut counts: BTreeMap<u32, BTreeMap<i64, usize>> = BTreeMap::new();
+    for allocation in allocations.iter().filter(|a| a.bytes >= MIN_COPIED_BYTES && may_be_copy(a)) {
+        let of_size = counts.entry(allocation.iteration).or_default();
+        *of_size.entry(allocation.bytes).or_default() += 1;
+    }
+    for of_size in counts.values_mut() {
+        of_size.retain(|bytes, count| parameters.get(&(2 * *bytes)) == Some(&*count));
+    }
+    counts.retain(|_, of_size| of_size.len() >= MIN_COPIED_SIZES);
+    for allocation in allocations.iter_mut() {
+        let of_size = counts.get(&allocation.iteration);
+        if of_size.is_some_and(|sizes| sizes.contains_key(&allocation.bytes))
+            && may_be_copy(&*allocation)
+        {
+            allocation.set(Owner::WeightCopy, Evidence::Size);
+        }
     }
 }
 
@@ -257,6 +389,9 @@ fn by_context(allocation: &mut Allocation, passes: &Passes) {
         },
         Phase::Loading => (Owner::Input, Context),
         Phase::Forward | Phase::Optimizer | Phase::Building => (Owner::Temporary, Lifetime),
+        Phase::Other if !is_kept && passes.is_released_by_backward(start, end) => {
+            (Owner::Activation, Lifetime)
+        }
         Phase::Other if end - start <= MAX_TEMPORARY_EVENTS => (Owner::Temporary, Lifetime),
         // Outside of modules, optimizers and backward passes: batches, and what the loop keeps.
         Phase::Other if !is_kept && !passes.iterations.is_empty() => (Owner::Input, Lifetime),
@@ -312,5 +447,127 @@ fn older_by_size(allocations: &mut [Allocation], passes: &Passes) {
         } else {
             allocation.set(Owner::Older, Evidence::Lifetime);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Allocation, Evidence, Owner, Phase, classify};
+
+    fn of_forward(start: i64, end: i64, bytes: i64, place: u32) -> Allocation {
+        Allocation {
+            start,
+            end,
+            bytes,
+            place,
+            phase: Phase::Forward,
+            stack_depth: 9,
+            ..Allocation::default()
+        }
+    }
+
+    fn iterations(mut allocations: Vec<Allocation>) -> u32 {
+        classify(&mut allocations);
+        allocations.iter().map(|a| a.iteration).max().unwrap()
+    }
+
+    /// Passes of a model of `layers` equal layers, whose last result is kept.
+    fn passes(count: i64, layers: i64, with_inputs: bool) -> Vec<Allocation> {
+        let mut allocations = Vec::new();
+        let mut at = 0;
+        let mut next = || {
+            at += 1;
+            at
+        };
+        for _ in 0..count {
+            if with_inputs {
+                let start = next();
+                allocations.push(Allocation {
+                    start,
+                    end: start + 9,
+                    bytes: 7,
+                    place: 3,
+                    ..Allocation::default()
+                });
+            }
+            for layer in 0..layers {
+                let start = next();
+                allocations.push(of_forward(start, start + 2, 400, 1));
+                let start = next();
+                let end = if layer == layers - 1 { i64::MAX } else { start + 2 };
+                allocations.push(of_forward(start, end, 100, 2));
+            }
+        }
+        allocations
+    }
+
+    #[test]
+    fn passes_without_a_backward_pass_are_counted_only_where_they_are_sure() {
+        assert_eq!(iterations(passes(8, 3, true)), 8);
+        assert_eq!(iterations(passes(8, 3, false)), 8);
+        assert_eq!(iterations(passes(3, 3, false)), 1, "three passes are too few");
+        // One pass of twelve layers, all of which keep their results.
+        assert_eq!(iterations(passes(12, 1, false)), 1);
+    }
+
+    #[test]
+    fn passes_of_functions_are_counted_by_backward_passes() {
+        let mut allocations = Vec::new();
+        for step in 0..5 {
+            let phases = [Phase::Other, Phase::Other, Phase::Backward, Phase::Backward];
+            for (at, phase) in (step * 4..).zip(phases) {
+                allocations.push(Allocation {
+                    start: at,
+                    end: at + 3,
+                    bytes: 8,
+                    phase,
+                    ..Allocation::default()
+                });
+            }
+        }
+        assert_eq!(iterations(allocations), 5);
+    }
+
+    #[test]
+    fn results_outside_of_modules_that_a_backward_pass_releases_are_activations() {
+        let of =
+            |start, end, phase| Allocation { start, end, bytes: 8, phase, ..Allocation::default() };
+        let mut allocations = vec![
+            of(0, 12, Phase::Other),
+            of(1, 7, Phase::Other),
+            of(5, 9, Phase::Backward),
+            of(8, 10, Phase::Backward),
+        ];
+        classify(&mut allocations);
+        assert_eq!(allocations[1].owner, Owner::Activation);
+        assert_ne!(allocations[0].owner, Owner::Activation, "the loop holds it");
+    }
+
+    #[test]
+    fn copies_of_weights_are_no_activations() {
+        let parameters = [8192, 8192, 16384, 65536];
+        let model = |is_cast: Option<bool>, sizes: &[i64]| {
+            let parameter = |&bytes: &i64| Allocation {
+                bytes,
+                owner: Owner::Parameter,
+                ..Allocation::default()
+            };
+            let copy = |(at, &bytes): (usize, &i64)| Allocation {
+                is_cast,
+                ..of_forward(at as i64, i64::MAX, bytes, 1)
+            };
+            let mut allocations: Vec<Allocation> = parameters.iter().map(parameter).collect();
+            allocations.extend(sizes.iter().enumerate().map(copy));
+            classify(&mut allocations);
+            let found = allocations.iter().filter(|a| a.owner == Owner::WeightCopy);
+            found.map(|a| (a.bytes, a.evidence)).collect::<Vec<_>>()
+        };
+        let copies = [4096, 4096, 8192, 32768];
+        assert_eq!(model(Some(true), &copies[..1]), [(4096, Evidence::Context)]);
+        assert_eq!(model(Some(false), &copies), []);
+        // Without native frames, sizes and their numbers tell.
+        assert_eq!(model(None, &copies).len(), 4);
+        assert_eq!(model(None, &[4096, 8192, 32768]), [], "one of two has a copy");
+        assert_eq!(model(None, &[4096, 4096, 8192]), [], "two sizes may be chance");
     }
 }

@@ -21,6 +21,14 @@
 --! activation_bytes = { doc = "of the peak: activations", unit = "bytes", metric = "device" }
 --! activation_ratio = { doc = "share of the peak", unit = "ratio", metric = "device" }
 --! unneeded_activation_ratio = { doc = "the same for a snapshot without any backward pass, else 0", unit = "ratio", metric = "device" }
+--! temporary_bytes = { doc = "of the peak: temporaries", unit = "bytes", metric = "device" }
+--! older_bytes = { doc = "of the peak: older than the recording, and of no known owner", unit = "bytes", metric = "device" }
+--! weight_copy_bytes = { doc = "of the peak: copies of weights in 16 bits that forward passes make", unit = "bytes", metric = "device" }
+--! top_owner = "owner with most of the peak; absent if nothing is held"
+--! top_owner_bytes = { doc = "bytes that top_owner holds", unit = "bytes", metric = "device" }
+--! top_phase = "phase that allocates more than half of top_owner_bytes: forward, backward, optimizer or before (the recording)"
+--! top_place = "line or module that allocates most of top_owner_bytes"
+--! top_place_bytes = { doc = "bytes that top_place allocates", unit = "bytes", metric = "device" }
 --! top_activation_place = "line or module with most of the activations"
 --! top_activation_bytes = { doc = "its activations", unit = "bytes", metric = "device" }
 --! has_backward = "the snapshot has a backward pass; absent for traces, where allocations need not show one"
@@ -28,7 +36,7 @@
 --! spike_ratio = { doc = "share of the peak", unit = "ratio", metric = "device" }
 --! spike_place = "line or module that holds most of it for a short time"
 --! spike_place_bytes = { doc = "what that is", unit = "bytes", metric = "device" }
---! kept_bytes = { doc = "allocated in one iteration after another and never released", unit = "bytes", metric = "device" }
+--! kept_bytes = { doc = "allocated in one iteration after another and never released; absent if fewer than three iterations are known", unit = "bytes", metric = "device" }
 --! kept_ratio = { doc = "share of the peak", unit = "ratio", metric = "device" }
 --! kept_place = "line or module that keeps most of it"
 --! kept_owner = "its owner, see memory_owners"
@@ -37,7 +45,7 @@
 --! half_batch_peak_bytes = { doc = "peak with half of the batch", unit = "bytes", metric = "device" }
 --! checkpointed_peak_bytes = { doc = "peak if the activations of top_activation_place are computed again", unit = "bytes", metric = "device" }
 --! small_state_peak_bytes = { doc = "peak with optimizer state in 8 bits", unit = "bytes", metric = "device" }
---! half_copy_bytes = { doc = "of the peak: allocations of half the size of a parameter or state, where most have one", unit = "bytes", metric = "device" }
+--! half_copy_bytes = { doc = "of the peak: allocations of half the size of a parameter or state, where most have one, and copies of weights that forward passes make", unit = "bytes", metric = "device" }
 --! half_copy_ratio = { doc = "share of the peak", unit = "ratio", metric = "device" }
 --! later_iteration_count = { doc = "iterations after the second of a snapshot; absent if there are none", unit = "count", metric = "device" }
 --! later_segment_count = { doc = "segments that the allocator took from the driver in them", unit = "count", metric = "device" }
@@ -108,6 +116,7 @@ SELECT
     c.parameter_bytes, c.optimizer_state_bytes, c.optimizer_state_ratio, c.gradient_bytes,
     c.activation_bytes, c.activation_ratio,
     CASE WHEN c.has_backward OR c.snapshot IS NULL THEN 0.0 ELSE c.activation_ratio END AS unneeded_activation_ratio,
+    c.temporary_bytes, c.older_bytes, c.weight_copy_bytes, c.top_owner, c.top_owner_bytes, c.top_phase, c.top_place, c.top_place_bytes,
     c.top_activation_place, c.top_activation_bytes,
     CASE WHEN c.snapshot IS NOT NULL THEN c.has_backward END AS has_backward,
     c.spike_bytes, c.spike_ratio, c.spike_place, c.spike_place_bytes,

@@ -1,5 +1,7 @@
 //! What a call stack says about an allocation.
 
+use std::borrow::Cow;
+
 use query::columns::{Names, get, ints, names};
 use query::rust_view::Result;
 use rustc_hash::FxHashMap;
@@ -13,7 +15,9 @@ pub(super) struct StackFacts {
     pub(super) phase: Phase,
     /// A library asked for memory to work in.
     pub(super) is_workspace: bool,
-    /// Index of the innermost frame of the user's own code.
+    /// An operator casts a tensor to another type; `None` without native frames, which tell.
+    pub(super) is_cast: Option<bool>,
+    /// Index of the text that says where it allocates.
     pub(super) place: u32,
     /// Number of frames around it.
     pub(super) depth: u16,
@@ -31,7 +35,7 @@ impl Stacks {
         let (rank, snapshot) = (ints(batch, "rank")?, ints(batch, "snapshot")?);
         let (stack, parent) = (ints(batch, "stack")?, ints(batch, "parent")?);
         let (functions, files) = (names(batch, "name")?, names(batch, "file")?);
-        let places = names(batch, "user_frame")?;
+        let places = names(batch, "place")?;
         let depths = ints(batch, "depth")?;
         let mut frames: FxHashMap<(i64, i64, i64), (Inherited, u32, u16)> = FxHashMap::default();
         for row in 0..batch.num_rows() {
@@ -49,8 +53,9 @@ impl Stacks {
             frames.insert(key, (caller.inside(frame), places.ids[row], depth));
         }
         let facts = |(key, (inherited, place, depth)): ((i64, i64, i64), (Inherited, u32, u16))| {
-            let Inherited { phase, is_workspace, .. } = inherited;
-            (key, StackFacts { phase, is_workspace, place, depth })
+            let Inherited { phase, is_workspace, is_cast, has_native_frames, .. } = inherited;
+            let is_cast = has_native_frames.then_some(is_cast);
+            (key, StackFacts { phase, is_workspace, is_cast, place, depth })
         };
         Ok(Self { facts: frames.into_iter().map(facts).collect(), places })
     }
@@ -70,11 +75,21 @@ enum FrameKind {
     /// Parameters are created or moved.
     Building,
     Workspace,
+    /// A tensor is cast to another type.
+    Cast,
+    /// Any other native frame.
+    Native,
     Other,
 }
 
 impl FrameKind {
     fn of(function: &str, file: &str) -> Self {
+        // Paths of Windows have backslashes.
+        let file = if file.contains('\\') {
+            Cow::Owned(file.replace('\\', "/"))
+        } else {
+            Cow::Borrowed(file)
+        };
         let is_in = |folder: &str| file.contains(folder);
         if is_in("torch/optim/")
             || is_in("bitsandbytes/optim")
@@ -104,6 +119,7 @@ impl FrameKind {
             || (is_in("torch/autograd/__init__.py") && matches!(function, "backward" | "grad"))
             || function.contains("torch::autograd::Engine")
             || function.contains("torch::autograd::Node")
+            || (function.contains("torch::autograd::generated::") && function.contains("Backward"))
         {
             return Self::Backward;
         }
@@ -113,6 +129,12 @@ impl FrameKind {
             || function.contains("cudnn_workspace")
         {
             return Self::Workspace;
+        }
+        if function.contains("cached_cast") || function.contains("::_to_copy::") {
+            return Self::Cast;
+        }
+        if function.contains("::") {
+            return Self::Native;
         }
         // Losses are often called outside of modules.
         if is_in("torch/nn/functional.py") {
@@ -128,9 +150,12 @@ impl FrameKind {
 
 /// What the frames from the outermost to one say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "any of them may be true beside others")]
 struct Inherited {
     phase: Phase,
     is_workspace: bool,
+    is_cast: bool,
+    has_native_frames: bool,
     is_in_backward: bool,
 }
 
@@ -144,11 +169,16 @@ impl Inherited {
             FrameKind::Optimizer => Phase::Optimizer,
             FrameKind::Loading => Phase::Loading,
             FrameKind::Building => Phase::Building,
-            FrameKind::Workspace | FrameKind::Other => self.phase,
+            FrameKind::Workspace | FrameKind::Cast | FrameKind::Native | FrameKind::Other => {
+                self.phase
+            }
         };
         Self {
             phase,
             is_workspace: self.is_workspace || frame == FrameKind::Workspace,
+            is_cast: self.is_cast || frame == FrameKind::Cast,
+            has_native_frames: self.has_native_frames
+                || matches!(frame, FrameKind::Cast | FrameKind::Native | FrameKind::Workspace),
             is_in_backward: self.is_in_backward || frame == FrameKind::Backward,
         }
     }
@@ -176,5 +206,22 @@ mod tests {
         assert_eq!(phase(&[("backward", "torch/_tensor.py"), call]), Phase::Backward);
         assert_eq!(phase(&[("_apply", "torch/nn/modules/module.py")]), Phase::Building);
         assert_eq!(phase(&[("main", "train.py"), ("load", "train.py")]), Phase::Other);
+        let windows = ("_call_impl", r"C:\x\Lib\site-packages\torch\nn\modules\module.py");
+        assert_eq!(phase(&[("main", "train.py"), windows]), Phase::Forward);
+    }
+
+    #[test]
+    fn casts_are_told_from_native_frames() {
+        let cast = |frames: &[&str]| {
+            let kinds = frames.iter().map(|function| FrameKind::of(function, "??"));
+            let inherited = kinds.fold(Inherited::default(), Inherited::inside);
+            (inherited.has_native_frames, inherited.is_cast)
+        };
+        assert_eq!(cast(&["main", "forward"]), (false, false));
+        assert_eq!(cast(&["forward", "at::_ops::linear::call(at::Tensor const&)"]), (true, false));
+        let cached =
+            "at::autocast::cached_cast(c10::ScalarType, at::Tensor const&, c10::DeviceType)";
+        assert_eq!(cast(&["forward", cached]), (true, true));
+        assert_eq!(cast(&["forward", "at::_ops::_to_copy::call(at::Tensor const&)"]), (true, true));
     }
 }

@@ -11,8 +11,6 @@ use super::classify::{Allocation, Owner, Phase};
 use super::load::{Memories, Memory};
 use super::what_if::{Factors, History, checkpointed};
 
-/// Where no passes are known, parts of the history stand for iterations.
-const PARTS: i64 = 8;
 /// A peak that is higher than what is held in so many cases is short.
 const USUAL_SHARE: f64 = 0.9;
 /// What makes a short peak lives for a small part of the history.
@@ -33,6 +31,9 @@ struct Kept {
     owner: Option<Owner>,
 }
 
+/// Bytes that all places keep, and the place that keeps most of them.
+type KeptBytes<'a> = (i64, Option<(Option<&'a str>, Kept)>);
+
 struct UsageRow<'a> {
     memory: &'a Memory,
     iteration_count: i64,
@@ -40,11 +41,13 @@ struct UsageRow<'a> {
     reserved_bytes: Option<i64>,
     at_peak: [i64; Owner::ALL.len()],
     top_activation: Option<(&'a str, i64)>,
+    top: Option<TopHolder<'a>>,
     has_backward: bool,
     spike_bytes: i64,
     spike_place: Option<(&'a str, i64)>,
+    /// `None` if too few iterations are known.
+    kept_bytes: Option<i64>,
     kept: Option<(Option<&'a str>, Kept)>,
-    kept_bytes: i64,
     half_batch_bytes: Option<i64>,
     checkpointed_bytes: Option<i64>,
     small_state_bytes: Option<i64>,
@@ -52,11 +55,33 @@ struct UsageRow<'a> {
     later: Option<LaterSegments>,
 }
 
+/// Who holds most of the peak.
+#[derive(Debug, Clone, Copy)]
+struct TopHolder<'a> {
+    owner: Owner,
+    bytes: i64,
+    /// Where most of it is allocated, and how much.
+    place: Option<(&'a str, i64)>,
+    /// When most of it is allocated.
+    phase: Option<&'static str>,
+}
+
 /// Parameters that are held in 32 and in 16 bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct HalfCopies {
     bytes: i64,
     count: i64,
+}
+
+impl HalfCopies {
+    /// These, and the copies of weights that forward passes make.
+    fn and_weight_copies(self, memory: &Memory, peak: i64) -> Self {
+        let is_copy = |a: &&Allocation| a.owner == Owner::WeightCopy && a.is_held_at(peak);
+        memory.allocations.iter().filter(is_copy).fold(self, |sum, copy| Self {
+            bytes: sum.bytes.saturating_add(copy.bytes),
+            count: sum.count + 1,
+        })
+    }
 }
 
 /// Segments that the allocator took and gave back when its cache should have been filled.
@@ -102,14 +127,20 @@ pub(super) fn usage(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .flag("has_backward", |row| row.has_backward)
         .int("temporary_bytes", |row| Some(row.at_peak(Owner::Temporary)))
         .int("older_bytes", |row| Some(row.at_peak(Owner::Older)))
+        .int("weight_copy_bytes", |row| Some(row.at_peak(Owner::WeightCopy)))
+        .text("top_owner", |row| Some(row.top?.owner.name()))
+        .int("top_owner_bytes", |row| Some(row.top?.bytes))
+        .text("top_phase", |row| row.top?.phase)
+        .text("top_place", |row| Some(row.top?.place?.0))
+        .int("top_place_bytes", |row| Some(row.top?.place?.1))
         .text("top_activation_place", |row| row.top_activation.map(|(place, _)| place))
         .int("top_activation_bytes", |row| row.top_activation.map(|(_, bytes)| bytes))
         .int("spike_bytes", |row| Some(row.spike_bytes))
         .float("spike_ratio", |row| row.share(row.spike_bytes))
         .text("spike_place", |row| row.spike_place.map(|(place, _)| place))
         .int("spike_place_bytes", |row| row.spike_place.map(|(_, bytes)| bytes))
-        .int("kept_bytes", |row| Some(row.kept_bytes))
-        .float("kept_ratio", |row| row.share(row.kept_bytes))
+        .int("kept_bytes", |row| row.kept_bytes)
+        .float("kept_ratio", |row| row.share(row.kept_bytes?))
         .text("kept_place", |row| row.kept.as_ref().and_then(|(place, _)| *place))
         .text("kept_owner", |row| Some(row.kept.as_ref()?.1.owner?.name()))
         .int("kept_place_bytes", |row| row.kept.as_ref().map(|(_, kept)| kept.bytes))
@@ -166,7 +197,8 @@ fn row<'a>(memory: &'a Memory, memories: &'a Memories) -> Option<UsageRow<'a>> {
         Some(history.peak_of(left) as i64)
     });
     let iterations = memory.allocations.iter().map(|a| a.iteration).max().unwrap_or(0);
-    let (kept_bytes, kept) = kept(memory, memories, iterations);
+    let (kept_bytes, kept) = kept(memory, memories, iterations).unzip();
+    let kept = kept.flatten();
     let (spike_bytes, spike_place) = spike(memory, &history, peak.position);
     Some(UsageRow {
         memory,
@@ -175,12 +207,15 @@ fn row<'a>(memory: &'a Memory, memories: &'a Memories) -> Option<UsageRow<'a>> {
         reserved_bytes: peak.reserved_bytes,
         at_peak,
         top_activation: top,
+        top: top_holder(memory, memories, peak.position, &at_peak),
         has_backward: memory.allocations.iter().any(|a| a.phase == Phase::Backward),
         spike_bytes,
         spike_place: largest(spike_place),
         kept,
         kept_bytes,
-        half_batch_bytes: if has(Owner::Activation) {
+        half_batch_bytes: if has(Owner::Activation)
+            || has_temporaries_of_passes(memory, peak.position)
+        {
             scaled(&[(Owner::Activation, 0.5), (Owner::Input, 0.5), (Owner::Temporary, 0.5)])
         } else {
             None
@@ -191,7 +226,7 @@ fn row<'a>(memory: &'a Memory, memories: &'a Memories) -> Option<UsageRow<'a>> {
         } else {
             None
         },
-        half_copies: half_copies(memory, peak.position),
+        half_copies: half_copies(memory, peak.position).and_weight_copies(memory, peak.position),
         later: later_segments(memory, iterations),
     })
 }
@@ -260,41 +295,100 @@ fn later_segments(memory: &Memory, iterations: u32) -> Option<LaterSegments> {
     Some(later)
 }
 
-/// Memory that is allocated in one iteration after another and never released, and the place that keeps most of it.
-fn kept<'a>(
+/// The owner that holds most at the peak.
+fn top_holder<'a>(
     memory: &Memory,
     memories: &'a Memories,
-    last_iteration: u32,
-) -> (i64, Option<(Option<&'a str>, Kept)>) {
-    let last_event = memory
-        .allocations
-        .iter()
-        .map(|a| a.start.max(if a.end == i64::MAX { 0 } else { a.end }))
-        .max();
-    let last_event = last_event.unwrap_or(0).max(1);
-    // The last iteration may still be at work.
-    let iteration = |a: &Allocation| {
-        let (number, last) = if last_iteration >= 3 {
-            (i64::from(a.iteration), i64::from(last_iteration))
-        } else {
-            (a.start.saturating_mul(PARTS) / last_event, PARTS - 1)
-        };
-        (number < last).then_some(number)
+    peak: i64,
+    at_peak: &[i64; Owner::ALL.len()],
+) -> Option<TopHolder<'a>> {
+    let owner = Owner::ALL.into_iter().max_by_key(|&o| (at_peak[o as usize], Reverse(o)))?;
+    let bytes = at_peak[owner as usize];
+    if bytes <= 0 {
+        return None;
+    }
+    let mut places: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut phases: BTreeMap<&'static str, i64> = BTreeMap::new();
+    for allocation in memory.allocations.iter().filter(|a| a.owner == owner && a.is_held_at(peak)) {
+        if let Some(place) = memories.place(allocation.place) {
+            let bytes = places.entry(place).or_default();
+            *bytes = bytes.saturating_add(allocation.bytes);
+        }
+        if let Some(phase) = phase_name(allocation) {
+            let bytes = phases.entry(phase).or_default();
+            *bytes = bytes.saturating_add(allocation.bytes);
+        }
+    }
+    let place = places.into_iter().max_by_key(|&(place, bytes)| (bytes, Reverse(place)));
+    let phase = phases.into_iter().find(|(_, of_phase)| 2 * of_phase > bytes).map(|(name, _)| name);
+    Some(TopHolder { owner, bytes, place, phase })
+}
+
+/// When an allocation was made, in a word.
+fn phase_name(allocation: &Allocation) -> Option<&'static str> {
+    match allocation.phase {
+        _ if allocation.start < 0 => Some("before"),
+        Phase::Forward => Some("forward"),
+        Phase::Backward => Some("backward"),
+        Phase::Optimizer => Some("optimizer"),
+        Phase::Loading | Phase::Building | Phase::Other => None,
+    }
+}
+
+/// Whether forward and backward passes hold temporaries at the peak. These grow with the batch, unlike temporaries of optimizers.
+fn has_temporaries_of_passes(memory: &Memory, peak: i64) -> bool {
+    memory.allocations.iter().any(|a| {
+        a.owner == Owner::Temporary
+            && matches!(a.phase, Phase::Forward | Phase::Backward)
+            && a.is_held_at(peak)
+    })
+}
+
+/// With fewer iterations, nothing tells what is kept from one to the next. A leak takes one more, see MM021.
+const MIN_ITERATIONS: u32 = 3;
+
+/// Memory that is allocated in one iteration after another and never released, and the place that keeps most of it.
+/// `None` if the recording has too few iterations to tell.
+///
+/// Parameters, gradients and optimizer state do not count: they are allocated once, or wait to be replaced.
+fn kept<'a>(memory: &Memory, memories: &'a Memories, last_iteration: u32) -> Option<KeptBytes<'a>> {
+    if last_iteration < MIN_ITERATIONS {
+        return None;
+    }
+    let last = i64::from(last_iteration);
+    let may_be_kept = |a: &&Allocation| {
+        let is_of_model = matches!(
+            a.owner,
+            Owner::Parameter
+                | Owner::OptimizerState
+                | Owner::Gradient
+                | Owner::WeightCopy
+                | Owner::Workspace
+                | Owner::GraphPool
+        );
+        // The last iteration may still be at work.
+        a.start >= 0 && a.end == i64::MAX && !is_of_model && i64::from(a.iteration) < last
     };
     let mut places: BTreeMap<Option<&str>, Kept> = BTreeMap::new();
-    for allocation in memory.allocations.iter().filter(|a| a.start >= 0 && a.end == i64::MAX) {
-        let Some(number) = iteration(allocation) else { continue };
+    for allocation in memory.allocations.iter().filter(may_be_kept) {
         let kept = places.entry(memories.place(allocation.place)).or_default();
         kept.bytes = kept.bytes.saturating_add(allocation.bytes);
         kept.count += 1;
-        kept.iterations.insert(number);
+        kept.iterations.insert(i64::from(allocation.iteration));
         kept.owner = Some(allocation.owner);
     }
-    // Parameters and what the optimizer keeps are made once.
-    places.retain(|_, kept| kept.iterations.len() >= 3);
+    // Caches that the first iterations fill do not grow later.
+    let is_growing = |kept: &Kept| {
+        kept.iterations.len() as i64 >= (last - 1).min(3)
+            && kept.iterations.last().is_some_and(|&most| 2 * most > last)
+    };
+    places.retain(|_, kept| is_growing(kept));
     let bytes = places.values().fold(0_i64, |sum, kept| sum.saturating_add(kept.bytes));
-    let most = places.into_iter().max_by_key(|(place, kept)| (kept.bytes, Reverse(*place)));
-    (bytes, most)
+    // A place that has a name goes first.
+    let most = places
+        .into_iter()
+        .max_by_key(|(place, kept)| (place.is_some(), kept.bytes, Reverse(*place)));
+    Some((bytes, most))
 }
 
 /// How far the peak is above what is held in nine of ten cases, and what of it lives for a short time, by place.
@@ -320,9 +414,9 @@ fn spike(memory: &Memory, history: &History<'_>, peak: i64) -> (i64, BTreeMap<u3
 
 #[cfg(test)]
 mod tests {
-    use super::{HalfCopies, half_copies, later_segments};
+    use super::{HalfCopies, half_copies, kept, later_segments};
     use crate::memory::classify::{Allocation, Owner};
-    use crate::memory::load::Memory;
+    use crate::memory::load::{Memories, Memory};
     use crate::memory::segments::{Change, Segment};
 
     fn memory(sizes: &[i64]) -> Memory {
@@ -342,6 +436,34 @@ mod tests {
         // Layers of half the width.
         assert_eq!(found(&[4000, 2000, 900, 700, 80, 40]), HalfCopies::default());
         assert_eq!(found(&[4000, 2000]), HalfCopies::default());
+    }
+
+    #[test]
+    fn memory_is_kept_only_if_three_iterations_show_it() {
+        let memories =
+            Memories { memories: Vec::new(), places: vec!["train.py:7 step".to_owned()] };
+        let allocation = |iteration: u32, owner| Allocation {
+            start: i64::from(iteration) * 10,
+            bytes: 100,
+            place: 0,
+            iteration,
+            owner,
+            ..Allocation::default()
+        };
+        let of = |iterations: &[u32], last, owner| {
+            let allocations = iterations.iter().map(|&iteration| allocation(iteration, owner));
+            let (bytes, most) = kept(&Memory::of(allocations.collect()), &memories, last)?;
+            Some((bytes, most.map(|(place, kept)| (place, kept.count))))
+        };
+        let place = Some("train.py:7 step");
+        assert_eq!(of(&[1, 2, 3, 4], 4, Owner::Activation), Some((300, Some((place, 3)))));
+        assert_eq!(of(&[1, 2, 3], 3, Owner::Activation), Some((200, Some((place, 2)))));
+        assert_eq!(of(&[2, 3], 3, Owner::Activation), Some((0, None)), "not of the first");
+        assert_eq!(of(&[1, 2], 2, Owner::Activation), None, "two iterations are too few");
+        assert_eq!(of(&[1, 2, 3], 20, Owner::Unknown), Some((0, None)), "a cache is filled");
+        for owner in [Owner::Parameter, Owner::Gradient, Owner::OptimizerState, Owner::Workspace] {
+            assert_eq!(of(&[1, 2, 3, 4, 5], 5, owner), Some((0, None)), "{owner:?}");
+        }
     }
 
     #[test]

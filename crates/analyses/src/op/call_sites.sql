@@ -1,7 +1,7 @@
 --! question = "Do shapes change from call to call, and are convolution biases wasted before batch norm?"
 --! row = "one rank: shapes and order of operator calls at each call site"
 --! window = "complete_steps"
---! needs = ["cpu_ops", "kernels", "memcpys", "device_steps", "ranks", "run_warmup"]
+--! needs = ["cpu_ops", "kernels", "memcpys", "device_steps", "ranks", "run_warmup", "gpu_idle_causes"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
@@ -18,9 +18,13 @@
 --! init_copy_bytes = { doc = "bytes of these copies; absent without shapes", unit = "bytes", metric = "rank" }
 --! init_copy_ns = { doc = "time of filling them on the host and of the copies on the device; absent without shapes", unit = "ns", metric = "rank" }
 --! init_copy_ratio = { doc = "share of complete steps; absent without shapes", unit = "ratio", metric = "rank" }
+--! init_idle_ns = { doc = "a device is idle while the thread that launches its work creates tensors on the CPU, in gaps that end with a copy to the device, see creation_ns of gpu_idle_causes: the device with most; 0 without a device", unit = "ns", metric = "rank" }
+--! init_idle_ratio = { doc = "share of its window", unit = "ratio", metric = "rank" }
+--! init_idle_name = "operator with most of it"
+--! init_ratio = { doc = "the larger of init_idle_ratio and init_copy_ratio", unit = "ratio", metric = "rank" }
 WITH windows AS (
     SELECT
-        rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns, sum(host_end_ns - host_ts_ns) AS steps_ns,
+        rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns, sum(greatest(host_end_ns - host_ts_ns, dur_ns)) AS steps_ns,
         sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count
     FROM device_steps
     GROUP BY rank
@@ -118,6 +122,15 @@ init_copies AS (
     JOIN windows w ON w.rank = p.rank
     WHERE p.is_copy AND p.follows_init AND p.shape <> '' AND p.shape = p.init_shape AND p.ts_ns >= w.start_ns AND p.ts_ns < w.end_ns
     GROUP BY p.rank
+),
+waiting AS (
+    SELECT
+        rank,
+        first_value(creation_ns ORDER BY creation_ratio DESC, device) AS init_idle_ns,
+        max(creation_ratio) AS init_idle_ratio,
+        first_value(top_creation_name ORDER BY creation_ratio DESC, device) AS init_idle_name
+    FROM gpu_idle_causes
+    GROUP BY rank
 )
 SELECT
     r.rank, r.has_shapes,
@@ -132,12 +145,17 @@ SELECT
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_count, 0) END AS init_copy_count,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_bytes, 0) END AS init_copy_bytes,
     CASE WHEN r.has_shapes THEN coalesce(i.init_copy_ns, 0) END AS init_copy_ns,
-    CASE WHEN r.has_shapes THEN ratio!(coalesce(i.init_copy_ns, 0), w.steps_ns) END AS init_copy_ratio
+    CASE WHEN r.has_shapes THEN ratio!(coalesce(i.init_copy_ns, 0), w.steps_ns) END AS init_copy_ratio,
+    coalesce(t.init_idle_ns, 0) AS init_idle_ns,
+    coalesce(t.init_idle_ratio, 0) AS init_idle_ratio,
+    t.init_idle_name,
+    greatest(coalesce(t.init_idle_ratio, 0), coalesce(ratio!(i.init_copy_ns, w.steps_ns), 0)) AS init_ratio
 FROM ranks r
 LEFT JOIN windows w ON w.rank = r.rank
 LEFT JOIN busiest b ON b.rank = r.rank
 LEFT JOIN biased l ON l.rank = r.rank
 LEFT JOIN bias_work v ON v.rank = r.rank
 LEFT JOIN init_copies i ON i.rank = r.rank
+LEFT JOIN waiting t ON t.rank = r.rank
 LEFT JOIN run_warmup u ON u.rank = r.rank
 WHERE r.vendor IS NOT NULL

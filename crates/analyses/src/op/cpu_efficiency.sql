@@ -22,11 +22,15 @@
 --! slow_half_dtype = "fp16 or bf16, the one with more of it"
 --! single_row_ns = { doc = "matmuls whose left factor has one row: of a single input", unit = "ns", metric = "rank" }
 --! single_row_ratio = { doc = "share of product_ns", unit = "ratio", metric = "rank" }
---! chain_ns = { doc = "operators of chains that one loop could compute (20 us or more an operator)", unit = "ns", metric = "rank" }
+--! chain_ns = { doc = "operators of chains that one loop could compute (20 us or more an operator), without chains of an optimizer", unit = "ns", metric = "rank" }
 --! chain_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! chain_bytes_ratio = { doc = "share of their bytes that one loop would move", unit = "ratio", metric = "rank" }
 --! chain_name = "the chain with most time"
+--! chain_owner = "what runs that chain: model or loss, see roofline_cpu_chain_calls"
 --! chain_dims = "input shapes of its first operator, JSON"
+--! optimizer_chain_ns = { doc = "operators of chains of an optimizer, as in chain_ns", unit = "ns", metric = "rank" }
+--! optimizer_chain_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! optimizer_chain_name = "the chain of an optimizer with most time"
 --! stalled_ns = { doc = "additions, multiplications and the like on 32,768 elements or more, which run on several threads, of 32-bit floats, that take 1.5 ns an element or more, where even the fastest call with the same shapes takes 1 ns: one core needs about 0.5 ns. 0 if that is less than half of such calls: memory that is new to the process slows only some of them down", unit = "ns", metric = "rank" }
 --! stalled_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! stalled_per_element_ns = { doc = "mean of these calls", unit = "ns", metric = "rank" }
@@ -83,21 +87,29 @@ totals AS (
 ),
 chain_names AS (
     SELECT
-        c.rank, c.chain_name AS name, sum(c.dur_ns) AS op_ns, sum(c.moved_bytes) AS moved_bytes,
+        c.rank, c.owner, c.chain_name AS name, sum(c.dur_ns) AS op_ns, sum(c.moved_bytes) AS moved_bytes,
         sum(c.external_bytes) AS external_bytes,
         first_value(c.input_dims ORDER BY c.chain_ns DESC, c.ts_ns) AS input_dims
     FROM roofline_cpu_chain_calls c
     JOIN main m ON m.rank = c.rank AND m.thread = c.thread
     JOIN windows w ON w.rank = c.rank AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns
     WHERE c.chain_ns >= 20000 * c.op_count
-    GROUP BY c.rank, c.chain_name
+    GROUP BY c.rank, c.owner, c.chain_name
+),
+optimizer_chains AS (
+    SELECT rank, sum(op_ns) AS chain_ns, first_value(name ORDER BY op_ns DESC, name) AS chain_name
+    FROM chain_names
+    WHERE owner = 'optimizer'
+    GROUP BY rank
 ),
 chains AS (
     SELECT
         rank, sum(op_ns) AS chain_ns, ratio!(sum(external_bytes), sum(moved_bytes)) AS chain_bytes_ratio,
-        first_value(name ORDER BY op_ns DESC, name) AS chain_name,
-        first_value(input_dims ORDER BY op_ns DESC, name) AS chain_dims
+        first_value(name ORDER BY op_ns DESC, name, owner) AS chain_name,
+        first_value(owner ORDER BY op_ns DESC, name, owner) AS chain_owner,
+        first_value(input_dims ORDER BY op_ns DESC, name, owner) AS chain_dims
     FROM chain_names
+    WHERE owner <> 'optimizer'
     GROUP BY rank
 ),
 stalled_names AS (
@@ -122,7 +134,10 @@ SELECT
     ratio!(t.single_row_ns, t.product_ns) AS single_row_ratio,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(c.chain_ns, 0) END AS chain_ns,
     ratio!(CASE WHEN t.rank IS NOT NULL THEN coalesce(c.chain_ns, 0) END, r.window_ns) AS chain_ratio,
-    c.chain_bytes_ratio, c.chain_name, c.chain_dims,
+    c.chain_bytes_ratio, c.chain_name, c.chain_owner, c.chain_dims,
+    CASE WHEN t.rank IS NOT NULL THEN coalesce(o.chain_ns, 0) END AS optimizer_chain_ns,
+    ratio!(CASE WHEN t.rank IS NOT NULL THEN coalesce(o.chain_ns, 0) END, r.window_ns) AS optimizer_chain_ratio,
+    o.chain_name AS optimizer_chain_name,
     t.stalled_ns,
     ratio!(t.stalled_ns, r.window_ns) AS stalled_ratio,
     ratio!(t.stalled_ns, t.stalled_elements) AS stalled_per_element_ns,
@@ -130,4 +145,5 @@ SELECT
 FROM op_cpu_work r
 LEFT JOIN totals t ON t.rank = r.rank
 LEFT JOIN chains c ON c.rank = r.rank
+LEFT JOIN optimizer_chains o ON o.rank = r.rank
 LEFT JOIN stalled_names n ON n.rank = r.rank

@@ -9,7 +9,7 @@
 --! rank = "rank"
 --! has_device = "a device runs the work: all other columns are absent"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
---! window_ns = { doc = "from the start of the first complete step to the end of the last", unit = "ns", metric = "rank" }
+--! window_ns = { doc = "from the start of the first complete step to the end of the last, without unrecorded time between steps whose numbers are not consecutive", unit = "ns", metric = "rank" }
 --! op_ns = { doc = "within it, the thread that works most is in an operator", unit = "ns", metric = "rank" }
 --! python_ns = { doc = "that thread is in no operator and in no call of a DataLoader: it runs Python, or waits", unit = "ns", metric = "rank" }
 --! python_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
@@ -21,10 +21,12 @@
 --! matmul_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! convolution_ns = { doc = "self time of convolutions, with their backward passes", unit = "ns", metric = "rank" }
 --! convolution_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! communication_ns = { doc = "self time of operators that communicate, waiting for other ranks included: gloo:recv, c10d::allreduce_", unit = "ns", metric = "rank" }
+--! communication_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! other_op_ratio = { doc = "share of the rest of op_ns", unit = "ratio", metric = "rank" }
 --! loading_ns = { doc = "that thread is in a call of a DataLoader", unit = "ns", metric = "rank" }
 --! loading_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
---! top_op_name = "operator with most self time on that thread; the columns top_op are about it, too"
+--! top_op_name = "operator with most self time on that thread, without operators that communicate; the columns top_op describe it, too"
 --! top_op_kind = "matmul, convolution, compiled (a region of torch.compile) or other"
 --! top_op_count = { doc = "its calls", unit = "count", metric = "rank" }
 --! top_op_ns = { doc = "its self time", unit = "ns", metric = "rank" }
@@ -42,13 +44,23 @@ WITH device_flags AS (
     LEFT JOIN (SELECT DISTINCT rank FROM device_work) d ON d.rank = s.rank
     GROUP BY s.rank
 ),
-windows AS (
+-- A profiler that records only some steps leaves unrecorded time between them.
+ordered_steps AS (
     SELECT
-        s.rank, min(s.host_ts_ns) AS start_ns, max(s.host_end_ns) AS end_ns,
-        sum(CASE WHEN s.source = 'trace' THEN 0 ELSE 1 END) AS step_count
+        s.rank, s.step, s.source, s.host_ts_ns, s.host_end_ns,
+        lag(s.step) OVER (PARTITION BY s.rank ORDER BY s.host_ts_ns, s.step) AS previous_step,
+        lag(s.host_end_ns) OVER (PARTITION BY s.rank ORDER BY s.host_ts_ns, s.step) AS previous_end_ns
     FROM device_steps s
     JOIN device_flags d ON d.rank = s.rank AND NOT d.has_device
-    GROUP BY s.rank
+),
+windows AS (
+    SELECT
+        rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns,
+        max(host_end_ns) - min(host_ts_ns)
+            - sum(CASE WHEN step > previous_step + 1 THEN greatest(host_ts_ns - previous_end_ns, 0) ELSE 0 END) AS window_ns,
+        sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count
+    FROM ordered_steps
+    GROUP BY rank
 ),
 ops AS (
     SELECT
@@ -90,7 +102,10 @@ main_ops AS (
         o.rank, o.name, o.self_dur_ns, o.input_dims, o.input_types,
         regexp_like(o.name, '^aten::_?slow_conv') AS is_slow_conv,
         regexp_like(o.name, '^aten::(mm|addmm|bmm|baddbmm|addbmm|mv|addmv|dot|_addmm_activation|linear|mkldnn_linear)\z') AS is_matmul,
-        regexp_like(o.name, '^aten::(_?slow_conv|mkldnn_.*conv|convolution|_convolution|conv|thnn_conv)') AS is_conv
+        regexp_like(o.name, '^aten::(_?slow_conv|mkldnn_.*conv|convolution|_convolution|conv|thnn_conv)') AS is_conv,
+        -- Operators that communicate mostly wait for other ranks: their time is not work of this rank.
+        is_collective_range!(o.name) OR regexp_like(o.name, '^(c10d|_c10d_functional|c10d_functional|symm_mem)::')
+            OR o.name = 'record_param_comms' AS is_communication
     FROM ops o
     JOIN main m ON m.rank = o.rank AND m.thread = o.thread
 ),
@@ -99,6 +114,7 @@ by_shape AS (
         rank, name, input_dims, is_slow_conv, is_matmul, is_conv,
         count(*) AS call_count, sum(self_dur_ns) AS self_ns
     FROM main_ops
+    WHERE NOT is_communication
     GROUP BY rank, name, input_dims, is_slow_conv, is_matmul, is_conv
 ),
 by_name AS (
@@ -107,7 +123,7 @@ by_name AS (
         CASE
             WHEN is_matmul THEN 'matmul'
             WHEN is_conv THEN 'convolution'
-            WHEN regexp_like(name, '^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph)') THEN 'compiled'
+            WHEN regexp_like(name, '^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph|(graph_[0-9]+_)?cpp_fused_)') THEN 'compiled'
             ELSE 'other'
         END AS kind,
         first_value(input_dims ORDER BY self_ns DESC, input_dims) AS input_dims
@@ -136,6 +152,7 @@ classes AS (
         rank,
         sum_if!(self_dur_ns, is_matmul) AS matmul_ns,
         sum_if!(self_dur_ns, is_conv AND NOT is_matmul) AS convolution_ns,
+        sum_if!(self_dur_ns, is_communication) AS communication_ns,
         sum_if!(self_dur_ns, is_slow_conv) AS slow_conv_ns,
         sum_if!(self_dur_ns, is_slow_conv AND input_types LIKE '%"double"%') AS slow_double_conv_ns,
         sum_if!(self_dur_ns, (is_matmul OR is_conv) AND input_types LIKE '%"double"%') AS double_ns,
@@ -157,27 +174,28 @@ communicating AS (
 )
 SELECT
     d.rank, d.has_device, w.step_count,
-    w.end_ns - w.start_ns AS window_ns,
+    w.window_ns,
     m.op_ns,
-    greatest(w.end_ns - w.start_ns - m.busy_ns, 0) AS python_ns,
-    ratio!(greatest(w.end_ns - w.start_ns - m.busy_ns, 0), w.end_ns - w.start_ns) AS python_ratio,
+    greatest(w.window_ns - m.busy_ns, 0) AS python_ns,
+    ratio!(greatest(w.window_ns - m.busy_ns, 0), w.window_ns) AS python_ratio,
     m.outer_op_count,
-    ratio!(greatest(w.end_ns - w.start_ns - m.busy_ns, 0), m.outer_op_count) AS python_per_op_ns,
+    ratio!(greatest(w.window_ns - m.busy_ns, 0), m.outer_op_count) AS python_per_op_ns,
     CASE WHEN NOT d.has_device THEN c.rank IS NOT NULL END AS has_collectives,
     CASE WHEN NOT d.has_device THEN u.rank IS NOT NULL END AS uses_device,
-    k.matmul_ns, ratio!(k.matmul_ns, w.end_ns - w.start_ns) AS matmul_ratio,
-    k.convolution_ns, ratio!(k.convolution_ns, w.end_ns - w.start_ns) AS convolution_ratio,
-    ratio!(greatest(m.op_ns - k.matmul_ns - k.convolution_ns, 0), w.end_ns - w.start_ns) AS other_op_ratio,
-    m.busy_ns - m.op_ns AS loading_ns, ratio!(m.busy_ns - m.op_ns, w.end_ns - w.start_ns) AS loading_ratio,
+    k.matmul_ns, ratio!(k.matmul_ns, w.window_ns) AS matmul_ratio,
+    k.convolution_ns, ratio!(k.convolution_ns, w.window_ns) AS convolution_ratio,
+    k.communication_ns, ratio!(k.communication_ns, w.window_ns) AS communication_ratio,
+    ratio!(greatest(m.op_ns - k.matmul_ns - k.convolution_ns - k.communication_ns, 0), w.window_ns) AS other_op_ratio,
+    m.busy_ns - m.op_ns AS loading_ns, ratio!(m.busy_ns - m.op_ns, w.window_ns) AS loading_ratio,
     t.name AS top_op_name, t.kind AS top_op_kind, t.call_count AS top_op_count, t.self_ns AS top_op_ns,
-    ratio!(t.self_ns, w.end_ns - w.start_ns) AS top_op_ratio,
+    ratio!(CASE WHEN m.rank IS NOT NULL THEN coalesce(t.self_ns, 0) END, w.window_ns) AS top_op_ratio,
     t.input_dims AS top_op_dims,
     k.slow_conv_ns,
-    ratio!(k.slow_conv_ns, w.end_ns - w.start_ns) AS slow_conv_ratio,
-    ratio!(k.slow_double_conv_ns, w.end_ns - w.start_ns) AS slow_double_conv_ratio,
+    ratio!(k.slow_conv_ns, w.window_ns) AS slow_conv_ratio,
+    ratio!(k.slow_double_conv_ns, w.window_ns) AS slow_double_conv_ratio,
     s.slow_conv_name,
     k.double_ns,
-    CASE WHEN k.has_types THEN ratio!(k.double_ns, w.end_ns - w.start_ns) END AS double_ratio
+    CASE WHEN k.has_types THEN ratio!(k.double_ns, w.window_ns) END AS double_ratio
 FROM device_flags d
 LEFT JOIN windows w ON w.rank = d.rank
 LEFT JOIN main m ON m.rank = w.rank

@@ -30,6 +30,10 @@
 --! rest_ratio = { doc = "the rest: transfers, late launches, delays; negative where the bubble is smaller than these predict", unit = "ratio", metric = "rank" }
 --! is_slowest = "this rank computes longest"
 --! slow_factor = { doc = "compute_ns over that of the mean rank", unit = "number", metric = "rank" }
+--! receive_ratio = { doc = "part of the steps in which the pipeline's ranks compute nothing and wait for a message", unit = "ratio", metric = "rank" }
+--! send_ratio = { doc = "likewise, wait until a message of theirs is taken", unit = "ratio", metric = "rank" }
+--! idle_ratio = { doc = "likewise, neither: late launches", unit = "ratio", metric = "rank" }
+--! pass_slowdown = { doc = "time of the passes of all ranks in the mean step over that in the step where it is least", unit = "number", metric = "rank" }
 --! ideal_ratio = { doc = "bubble of the schedule over the time of passes and bubble, see pipeline_bubble", unit = "ratio", metric = "rank" }
 --! doubled_ratio = { doc = "the same with twice as many microbatches: (p-1)/(2vm+p-1); absent with weight passes", unit = "ratio", metric = "rank" }
 --! interleaved_ratio = { doc = "the same with one stage more on each rank: (p-1)/((v+1)m+p-1); absent with weight passes", unit = "ratio", metric = "rank" }
@@ -44,6 +48,9 @@ by_rank AS (
         sum(step_ns) / count(*) AS step_ns,
         sum(compute_ns) / count(*) AS compute_ns,
         sum(bubble_ns) / count(*) AS bubble_ns,
+        sum(receive_ns) / count(*) AS receive_ns,
+        sum(send_ns) / count(*) AS send_ns,
+        sum(idle_ns) / count(*) AS idle_ns,
         CASE WHEN count(ideal_ns) = count(*) THEN sum(ideal_ns) / count(*) END AS ideal_ns,
         avg(ideal_ratio) AS ideal_ratio
     FROM pipeline_bubble
@@ -56,8 +63,16 @@ by_pipeline AS (
         sum(compute_ns) / count(*) AS mean_compute_ns,
         max(compute_ns) AS max_compute_ns,
         sum(bubble_ns) / count(*) AS bubble_ns,
+        sum(receive_ns) / count(*) AS receive_ns,
+        sum(send_ns) / count(*) AS send_ns,
+        sum(idle_ns) / count(*) AS idle_ns,
         sum(ideal_ns) / count(*) AS ideal_ns
     FROM by_rank
+    GROUP BY pipeline
+),
+slowdowns AS (
+    SELECT pipeline, avg(compute_ns) / nullif(min(compute_ns), 0) AS pass_slowdown
+    FROM (SELECT pipeline, step, CAST(sum(compute_ns) AS DOUBLE) AS compute_ns FROM pipeline_bubble GROUP BY pipeline, step)
     GROUP BY pipeline
 ),
 sources AS (
@@ -68,11 +83,16 @@ names AS (
 ),
 parts AS (
     SELECT
-        b.*, t.read_count, t.step_ns AS mean_step_ns, t.mean_compute_ns, t.bubble_ns AS mean_bubble_ns, t.ideal_ns AS mean_ideal_ns,
+        b.rank, b.pipeline, b.stage, b.step_count, b.schedule, b.rank_count, b.microbatch_count, b.chunk_count, b.step_ns, b.compute_ns,
+        b.bubble_ns, b.ideal_ratio, d.pass_slowdown,
+        ratio!(t.receive_ns, t.step_ns) AS receive_ratio, ratio!(t.send_ns, t.step_ns) AS send_ratio,
+        ratio!(t.idle_ns, t.step_ns) AS idle_ratio,
+        t.read_count, t.step_ns AS mean_step_ns, t.mean_compute_ns, t.bubble_ns AS mean_bubble_ns, t.ideal_ns AS mean_ideal_ns,
         (t.max_compute_ns - t.mean_compute_ns) * (b.chunk_count * b.microbatch_count - 1) / nullif(b.chunk_count * b.microbatch_count, 0) AS imbalance_ns,
         b.compute_ns = t.max_compute_ns AS is_slowest
     FROM by_rank b
     JOIN by_pipeline t ON t.pipeline = b.pipeline
+    JOIN slowdowns d ON d.pipeline = b.pipeline
 )
 SELECT
     r.rank,
@@ -88,6 +108,7 @@ SELECT
     CASE WHEN u.rank IS NULL THEN 0.0 ELSE ratio!(p.mean_bubble_ns - p.mean_ideal_ns - p.imbalance_ns, p.mean_step_ns) END AS rest_ratio,
     coalesce(p.is_slowest, false) AS is_slowest,
     ratio!(p.compute_ns, p.mean_compute_ns) AS slow_factor,
+    p.receive_ratio, p.send_ratio, p.idle_ratio, p.pass_slowdown,
     p.ideal_ratio,
     CASE WHEN p.schedule NOT IN ('zero bubble', 'overlapped') THEN ratio!(p.rank_count - 1, 2 * p.chunk_count * p.microbatch_count + p.rank_count - 1) END AS doubled_ratio,
     CASE WHEN p.schedule NOT IN ('zero bubble', 'overlapped') THEN ratio!(p.rank_count - 1, (p.chunk_count + 1) * p.microbatch_count + p.rank_count - 1) END AS interleaved_ratio

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use query::BatchBuilder;
+use query::columns::ints;
 use query::rust_view::{InputQueries, Result, ViewInputs};
 use trace_model::RecordBatch;
 
@@ -15,25 +16,46 @@ use super::ordered_calls::OrderedCall;
 use super::shapes::{format_shapes, leading_list, numbers};
 
 /// Operators of ranks without device activity.
-pub(super) const INPUTS: InputQueries = &[
-    (
-        "ops",
-        "SELECT
-            o.rank, o.event_id, o.name, o.ts_ns, o.dur_ns, o.thread, o.sequence, o.fwd_thread, o.forward_op, o.input_dims, o.input_types
-         FROM cpu_ops o
-         LEFT JOIN (SELECT DISTINCT rank FROM device_work) d ON d.rank = o.rank
-         WHERE d.rank IS NULL AND EXISTS (SELECT 1 FROM cpu_ops WHERE input_types IS NOT NULL)",
-    ),
-    // Strides of convolutions and dimensions of reductions; costs of other operators follow from shapes.
-    (
-        "args",
-        "SELECT o.rank, o.event_id, o.args
-         FROM cpu_ops o
-         LEFT JOIN (SELECT DISTINCT rank FROM device_work) d ON d.rank = o.rank
-         WHERE d.rank IS NULL AND o.args IS NOT NULL
-            AND regexp_like(CAST(o.name AS VARCHAR), '^aten::(.*conv.*|sum|mean|amax|amin|argmax|argmin|max|min|prod|norm|linalg_vector_norm|var.*|std|all|any|logsumexp|index_select)$')",
-    ),
-];
+const OPS: (&str, &str) = (
+    "ops",
+    "SELECT
+        o.rank, o.event_id, o.name, o.ts_ns, o.dur_ns, o.thread, o.sequence, o.fwd_thread, o.forward_op, o.input_dims, o.input_types
+     FROM cpu_ops o
+     LEFT JOIN (SELECT DISTINCT rank FROM device_work) d ON d.rank = o.rank
+     WHERE d.rank IS NULL AND EXISTS (SELECT 1 FROM cpu_ops WHERE input_types IS NOT NULL)",
+);
+
+/// Strides of convolutions and dimensions of reductions; costs of other operators follow from shapes.
+const ARGS: (&str, &str) = (
+    "args",
+    "SELECT o.rank, o.event_id, o.args
+     FROM cpu_ops o
+     LEFT JOIN (SELECT DISTINCT rank FROM device_work) d ON d.rank = o.rank
+     WHERE d.rank IS NULL AND o.args IS NOT NULL
+        AND regexp_like(CAST(o.name AS VARCHAR), '^aten::(.*conv.*|sum|mean|amax|amin|argmax|argmin|max|min|prod|norm|linalg_vector_norm|var.*|std|all|any|logsumexp|index_select)$')",
+);
+
+/// Ranges that tell who runs the operators inside: optimizers, without the model's work that some call (a closure), and
+/// modules that compute a loss.
+const OWNERS: (&str, &str) = (
+    "owners",
+    "SELECT h.rank, a.thread, h.ts_ns, h.ts_ns + h.dur_ns AS end_ns, 1 AS is_optimizer
+     FROM host_phases h
+     JOIN (
+         SELECT rank, thread FROM annotations WHERE NOT on_device AND name LIKE 'Optimizer.step%'
+         UNION
+         SELECT rank, thread FROM cpu_ops WHERE name LIKE 'Optimizer.step%'
+     ) a ON a.rank = h.rank
+     WHERE h.phase = 'optimizer'
+     UNION ALL
+     SELECT rank, thread, ts_ns, ts_ns + dur_ns, 0
+     FROM python_frames
+     WHERE regexp_like(CAST(name AS VARCHAR), '^nn\\.Module: .*([Ll]oss|Criterion)[^.]*\\z')",
+);
+
+pub(super) const INPUTS: InputQueries = &[OPS, ARGS];
+
+pub(super) const CHAIN_INPUTS: InputQueries = &[OPS, ARGS, OWNERS];
 
 /// Shorter operators without a cost, such as views and allocations, do not separate operators that could be fused.
 const MIN_SEPARATING_NS: i64 = 10_000;
@@ -138,9 +160,94 @@ pub(super) fn cpu_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .finish()
 }
 
+/// What runs the operators of a chain: the owner decides which fix can fuse them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChainOwner {
+    Optimizer,
+    Loss,
+    /// The model, or a loss that neither a name nor a module tells.
+    Model,
+}
+
+impl ChainOwner {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Optimizer => "optimizer",
+            Self::Loss => "loss",
+            Self::Model => "model",
+        }
+    }
+}
+
+/// Start, end and owner.
+type OwnerRange = (i64, i64, ChainOwner);
+
+/// The ranges of optimizers and losses.
+struct OwnerRanges {
+    /// By rank and thread, sorted.
+    ranges: BTreeMap<(i64, i64), Vec<OwnerRange>>,
+}
+
+impl OwnerRanges {
+    fn read(inputs: &ViewInputs<'_>) -> Result<Self> {
+        let batch = inputs.batch("owners")?;
+        let (rank, thread) = (ints(batch, "rank")?, ints(batch, "thread")?);
+        let (ts_ns, end_ns) = (ints(batch, "ts_ns")?, ints(batch, "end_ns")?);
+        let is_optimizer = ints(batch, "is_optimizer")?;
+        let mut ranges: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for row in 0..batch.num_rows() {
+            let owner = match is_optimizer.value(row) {
+                1 => ChainOwner::Optimizer,
+                _ => ChainOwner::Loss,
+            };
+            let of_thread = ranges.entry((rank.value(row), thread.value(row))).or_default();
+            of_thread.push((ts_ns.value(row), end_ns.value(row), owner));
+        }
+        for of_thread in ranges.values_mut() {
+            of_thread.sort_unstable_by_key(|&(ts_ns, end_ns, _)| (ts_ns, end_ns));
+        }
+        Ok(Self { ranges })
+    }
+
+    /// The owner of the last range that begins before an operator and has not ended.
+    fn of(&self, ops: &Operators, row: usize) -> Option<ChainOwner> {
+        let ranges = self.ranges.get(&(ops.rank(row), ops.thread(row)))?;
+        let ts_ns = ops.ts_ns(row);
+        let next = ranges.partition_point(|&(start_ns, ..)| start_ns <= ts_ns);
+        // Modules nest: the nearest range that is still open is among the last few.
+        let open = ranges[..next].iter().rev().take(8).find(|&&(_, end_ns, _)| ts_ns < end_ns);
+        open.map(|&(.., owner)| owner)
+    }
+
+    /// The owner of a chain of operators, by these ranges or by their names.
+    fn of_chain(&self, ops: &Operators, rows: &[usize]) -> ChainOwner {
+        let name = |row: usize| ops.names.get(row).unwrap_or_default();
+        let in_range = rows.first().and_then(|&row| self.of(ops, row));
+        // Optimizers divide the first moment by the root of the second; little else uses this operator.
+        if rows.iter().any(|&row| name(row) == "aten::addcdiv_") {
+            return ChainOwner::Optimizer;
+        }
+        if let Some(owner) = in_range {
+            return owner;
+        }
+        let is_loss = |name: &str| {
+            name.contains("_loss")
+                || name.contains("cross_entropy")
+                || name.contains("Loss")
+                || name.contains("CrossEntropy")
+        };
+        let is_in_loss = |&row: &usize| {
+            is_loss(name(row))
+                || ops.enclosing(row as u32).any(|outer| is_loss(name(outer as usize)))
+        };
+        if rows.iter().any(is_in_loss) { ChainOwner::Loss } else { ChainOwner::Model }
+    }
+}
+
 /// `roofline_cpu_chain_calls`: operators on a thread that each read what one before wrote.
 pub(super) fn cpu_chain_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ops = Operators::read(inputs)?;
+    let owners = OwnerRanges::read(inputs)?;
     let calls = read(&ops, inputs)?;
     let ordered: Vec<OrderedCall> = calls
         .iter()
@@ -178,8 +285,17 @@ pub(super) fn cpu_chain_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         let count = chain_counts.entry(first.rank).or_insert(0);
         let number = *count;
         *count += 1;
+        let op_rows: Vec<usize> = calls.iter().map(|call| call.op as usize).collect();
+        let owner = owners.of_chain(&ops, &op_rows);
         let calls = calls.iter().enumerate();
-        rows.extend(calls.map(|(place, call)| ChainCall { number, place, name, chain, call }));
+        rows.extend(calls.map(|(place, call)| ChainCall {
+            number,
+            place,
+            name,
+            owner,
+            chain,
+            call,
+        }));
     }
     let row = |of: &ChainCall<'_>| of.call.op as usize;
     BatchBuilder::of(&rows)
@@ -187,6 +303,7 @@ pub(super) fn cpu_chain_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int32("thread", |of| of.call.stream)
         .int("chain", |of| Some(of.number))
         .text("chain_name", |of| Some(of.name))
+        .text("owner", |of| Some(of.owner.name()))
         .int("chain_ns", |of| Some(of.chain.kernel_ns()))
         .int("op_count", |of| Some(of.chain.kernel_count()))
         .int("op", |of| Some(ops.ids.value(row(of))))
@@ -208,6 +325,7 @@ struct ChainCall<'a> {
     number: i64,
     place: usize,
     name: &'a str,
+    owner: ChainOwner,
     chain: &'a chains::Chain<'a>,
     call: &'a OrderedCall,
 }

@@ -43,6 +43,10 @@ pub(crate) struct Peaks {
     patterns: Vec<String>,
     sm_count: Option<i64>,
     memory_gib: Option<f64>,
+    /// Whether it is from the user's own table.
+    pub(crate) is_own: bool,
+    /// Compute capability and multiprocessors, which tests compare derived ranges with.
+    pub(crate) chip: Option<Chip>,
     /// From the data sheet, in 10^9 bytes per second.
     pub(crate) memory_gb_per_s: f64,
     /// Size of the cache, from which data may come instead of memory.
@@ -55,6 +59,31 @@ pub(crate) struct Peaks {
     pub(crate) sources: Vec<String>,
 }
 
+#[cfg(test)]
+impl Peaks {
+    /// The names in traces, without each `*`.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.patterns.iter().map(|pattern| pattern.trim_matches('*'))
+    }
+}
+
+/// The chip as CUDA describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chip {
+    /// Major and minor compute capability.
+    pub(crate) compute: (i64, i64),
+    /// Streaming multiprocessors.
+    pub(crate) sm_count: i64,
+}
+
+impl ChipEntry {
+    fn chip(&self) -> Option<Chip> {
+        let (major, minor) = self.compute.split_once('.')?;
+        let compute = (major.parse().ok()?, minor.parse().ok()?);
+        (self.sm_count > 0).then_some(Chip { compute, sm_count: self.sm_count })
+    }
+}
+
 /// A table of devices: entries in the order in which they are tried.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeviceTable(Vec<Peaks>);
@@ -65,8 +94,16 @@ impl DeviceTable {
     /// The entries of `own`, which may be empty, followed by the shipped entries.
     pub(crate) fn with(own: &str) -> Result<Self, Vec<DeviceTableError>> {
         let mut all = parse(own)?;
+        for entry in &mut all {
+            entry.is_own = true;
+        }
         all.extend(SHIPPED.iter().cloned());
         Ok(Self(all))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Peaks> {
+        self.0.iter()
     }
 
     /// The table of the parameter `device_table`, followed by the shipped table.
@@ -80,7 +117,8 @@ impl DeviceTable {
         })
     }
 
-    /// The first entry that matches the name and SM count of a device; of a device without a name, its SM count and memory.
+    /// The first entry that matches the name, SM count and memory of a device; of a device without a name, its SM count and
+    /// memory.
     pub(crate) fn find(
         &self,
         name: &str,
@@ -88,16 +126,18 @@ impl DeviceTable {
         memory_bytes: Option<i64>,
     ) -> Option<&Peaks> {
         let name = name.to_lowercase();
+        let memory_gib = memory_bytes.map(|bytes| bytes as f64 / f64::from(1 << 30));
+        let has_memory = |gib: f64| memory_gib.map(|memory| (memory / gib - 1.0).abs() < 0.1);
         if name.is_empty() {
-            let memory_gib = memory_bytes? as f64 / f64::from(1 << 30);
             return self.0.iter().find(|entry| {
                 entry.sm_count.is_some()
                     && entry.sm_count == sm_count
-                    && entry.memory_gib.is_some_and(|gib| (memory_gib / gib - 1.0).abs() < 0.1)
+                    && entry.memory_gib.and_then(has_memory) == Some(true)
             });
         }
         self.0.iter().find(|entry| {
             (entry.sm_count.is_none() || entry.sm_count == sm_count)
+                && entry.memory_gib.and_then(has_memory) != Some(false)
                 && entry.patterns.iter().any(|pattern| matches_pattern(pattern, &name))
         })
     }
@@ -139,11 +179,19 @@ struct Entry {
     patterns: Spanned<Vec<String>>,
     sm_count: Option<i64>,
     memory_gib: Option<Spanned<f64>>,
+    chip: Option<Spanned<ChipEntry>>,
     memory_gb_per_s: Spanned<f64>,
     cache_mib: Option<Spanned<f64>>,
     tflops: Spanned<BTreeMap<String, f64>>,
     achievable: Option<Spanned<Achievable>>,
     sources: Spanned<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChipEntry {
+    compute: String,
+    sm_count: i64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -196,6 +244,12 @@ fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
         {
             report(cache.span(), "`cache_mib` must be a number of MiB".to_owned(), None);
         }
+        let chip = entry.chip.as_ref().and_then(|chip| chip.get_ref().chip());
+        if let Some(stated) = entry.chip.as_ref().filter(|_| chip.is_none()) {
+            let message = "`chip` needs a compute capability and a number of multiprocessors";
+            let help = "chip = { compute = \"8.9\", sm_count = 128 }".to_owned();
+            report(stated.span(), message.to_owned(), Some(help));
+        }
         for (dtype, peak) in entry.tflops.get_ref() {
             if !DTYPES.contains(&dtype.as_str()) {
                 let help = match similar(dtype, DTYPES.into_iter()) {
@@ -236,6 +290,8 @@ fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
             patterns: entry.patterns.get_ref().iter().map(|p| p.to_lowercase()).collect(),
             sm_count: entry.sm_count,
             memory_gib: entry.memory_gib.map(Spanned::into_inner),
+            is_own: false,
+            chip,
             memory_gb_per_s: entry.memory_gb_per_s.into_inner(),
             cache_bytes: entry.cache_mib.map_or(0.0, Spanned::into_inner) * 1_048_576.0,
             tflops: entry.tflops.into_inner(),
@@ -295,6 +351,28 @@ mod tests {
             ("AMD Radeon Graphics", 104, Some("MI250 (one die)")),
             ("AMD Radeon Graphics", 64, None),
             ("NVIDIA GeForce RTX 4090", 128, Some("GeForce RTX 4090")),
+            ("NVIDIA GeForce RTX 4090 D", 114, Some("GeForce RTX 4090 D")),
+            ("NVIDIA GeForce RTX 4070", 46, Some("GeForce RTX 4070")),
+            ("NVIDIA GeForce RTX 4070 SUPER", 56, Some("GeForce RTX 4070 SUPER")),
+            ("NVIDIA GeForce RTX 4070 Laptop GPU", 36, Some("GeForce RTX 4070 Laptop")),
+            ("NVIDIA GeForce GTX 1660 Ti", 24, Some("GeForce GTX 1660 Ti")),
+            ("GeForce RTX 2080 Ti", 68, Some("GeForce RTX 2080 Ti")),
+            // Two cards of one name, with 30 and 34 multiprocessors.
+            ("GeForce RTX 2060", 30, Some("GeForce RTX 2060")),
+            ("GeForce RTX 2060", 34, Some("GeForce RTX 2060 12 GB")),
+            ("GeForce GTX 1070", 16, Some("GeForce GTX 1070 (laptop)")),
+            ("NVIDIA RTX A5000", 64, Some("RTX A5000")),
+            ("NVIDIA RTX A5000 Laptop GPU", 48, None),
+            ("NVIDIA RTX 4000 SFF Ada Generation", 48, Some("RTX 4000 SFF Ada")),
+            ("NVIDIA RTX 4000 Ada Generation", 48, Some("RTX 4000 Ada")),
+            ("Quadro RTX 8000", 72, Some("Quadro RTX 8000")),
+            ("Tesla P100-PCIE-16GB", 56, Some("P100 PCIe 16 GB")),
+            ("Orin", 16, Some("Jetson AGX Orin 64 GB")),
+            // Modules of 8 multiprocessors have different clocks.
+            ("Orin", 8, None),
+            ("AMD Radeon RX 7900 XTX", 48, Some("Radeon RX 7900 XTX")),
+            ("AMD Radeon RX 7900 XT", 42, Some("Radeon RX 7900 XT")),
+            ("AMD Radeon PRO W7900", 48, Some("Radeon PRO W7900")),
             // A MIG slice has only a part of the device.
             ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, None),
             ("", 304, None),
@@ -317,6 +395,20 @@ mod tests {
         assert_eq!(find(132, 192), None);
     }
 
+    /// Cards of one name and one number of multiprocessors may have memory of different widths.
+    #[test]
+    fn find_tells_named_devices_apart_by_memory() {
+        let devices = DeviceTable::with("").unwrap();
+        let find = |memory_gib: Option<i64>| {
+            let memory_bytes = memory_gib.map(|gib| gib << 30);
+            let entry = devices.find("NVIDIA GeForce RTX 3060", Some(28), memory_bytes);
+            entry.map(|entry| entry.name.as_str())
+        };
+        assert_eq!(find(Some(12)), Some("GeForce RTX 3060 12 GB"));
+        assert_eq!(find(Some(8)), None);
+        assert_eq!(find(None), Some("GeForce RTX 3060 12 GB"));
+    }
+
     #[test]
     fn own_table_takes_precedence_over_the_shipped_one() {
         let own = "[[device]]\nname = \"mine\"\nmatch = [\"*h100 80gb*\"]\nmemory_gb_per_s = 1\n\
@@ -324,6 +416,7 @@ mod tests {
         let devices = DeviceTable::with(own).unwrap();
         let mine = devices.find("NVIDIA H100 80GB HBM3", None, None).unwrap();
         assert_eq!((mine.name.as_str(), mine.sources.len()), ("mine", 1));
+        assert!(mine.is_own && !devices.find("Tesla T4", None, None).unwrap().is_own);
         assert!(devices.find("Tesla T4", None, None).is_some());
     }
 

@@ -6,6 +6,7 @@ mod calls;
 mod chains;
 mod cost;
 mod cpu_calls;
+mod derived_peaks;
 pub(crate) mod device_peaks;
 mod devices;
 mod inputs;
@@ -30,7 +31,7 @@ pub(super) const CHAIN_RUNS: RustView =
 pub(super) const CPU_CALLS: RustView =
     RustView::new("roofline_cpu_calls", cpu_calls::INPUTS, cpu_calls::cpu_calls);
 pub(super) const CPU_CHAIN_CALLS: RustView =
-    RustView::new("roofline_cpu_chain_calls", cpu_calls::INPUTS, cpu_calls::cpu_chain_calls);
+    RustView::new("roofline_cpu_chain_calls", cpu_calls::CHAIN_INPUTS, cpu_calls::cpu_chain_calls);
 pub(super) const DEVICES: RustView =
     RustView::new("roofline_devices", devices::INPUTS, devices::devices);
 

@@ -27,18 +27,18 @@ reads AS (
 ),
 -- At one moment, reads start, then gaps, then reads end.
 boundaries AS (
-    SELECT rank, ts_ns, 0 AS turn, 1 AS delta, 0 AS sync_ns FROM reads
+    SELECT rank, ts_ns, 0 AS turn, 1 AS delta, 0 AS bubble_ns FROM reads
     UNION ALL
     SELECT rank, end_ns, 2, -1, 0 FROM reads
     UNION ALL
-    SELECT rank, ts_ns, 1, 0, sync_ns FROM device_idle_gaps WHERE sync_ns > 0
+    SELECT rank, ts_ns, 1, 0, sync_ns + host_ns FROM device_idle_gaps WHERE sync_ns > 0
 ),
 gaps AS (
-    SELECT rank, sync_ns, running_sum!(delta, PARTITION BY rank ORDER BY ts_ns, turn) AS open_read_count
+    SELECT rank, bubble_ns, running_sum!(delta, PARTITION BY rank ORDER BY ts_ns, turn) AS open_read_count
     FROM boundaries
 ),
 bubbles AS (
-    SELECT rank, sum_if!(sync_ns, open_read_count > 0) AS scaler_bubble_ns FROM gaps GROUP BY rank
+    SELECT rank, sum_if!(bubble_ns, open_read_count > 0) AS scaler_bubble_ns FROM gaps GROUP BY rank
 ),
 windows AS (
     SELECT rank, max(window_ns) AS window_ns FROM device_windows GROUP BY rank

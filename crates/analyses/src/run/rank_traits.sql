@@ -1,22 +1,37 @@
 --! question = "Which framework, device and features does each rank use?"
 --! row = "one rank: what its trace shows of the program"
 --! window = "recording"
---! needs = ["ranks", "steps", "python_frames", "cpu_ops", "annotations", "runtime_calls", "kernels", "device_properties"]
+--! needs = ["ranks", "steps", "python_frames", "cpu_ops", "annotations", "runtime_calls", "kernels", "memcpys", "device_properties", "processors", "run_debug_modes", "loader_fetches"]
 --! order = ["rank"]
 --! when_empty = "the run has no rank"
 --! [columns]
 --! rank = "rank"
 --! vendor = "nvidia, amd, mtia, xpu, or cpu (the trace holds no device activity); absent if nothing tells, as with only a trainer's marks"
 --! device_name = "product names of its devices, each once; absent where the trace does not say"
+--! has_tensor_cores = "all of its devices have tensor cores, see device_properties; absent if the trace does not say"
+--! has_tf32 = "their tensor cores take 32-bit floats, rounded to TF32"
+--! has_bf16 = "they multiply bfloat16 in hardware"
 --! world_size = { doc = "ranks in the job; absent where the trace does not say", unit = "number", metric = "rank" }
 --! step_source = "what marks its steps: see steps.source; absent without any"
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
 --! has_stacks = "Python frames or call stacks were recorded (with_stack=True)"
 --! has_backward = "autograd runs, or a trainer marks a backward pass; false only if operators were recorded and no graph was replayed, which may hide it; absent if unknown"
 --! has_optimizer = "an optimizer runs: Optimizer.step, zero_grad, or a step in torch/optim; false and absent as for has_backward"
+--! core_count = { doc = "processor cores that the process may use; absent where the recording does not say, like the next two", unit = "count", metric = "rank" }
+--! thread_count = { doc = "threads that an operator on the CPU uses", unit = "count", metric = "rank" }
+--! has_fast_bfloat16 = "the processor multiplies matrices of bfloat16: AVX512_BF16, AMX, or BF16 of ARM"
 --! is_compiled = "regions of torch.compile, graphs of Inductor or its kernels run; false only if operators were recorded; absent if unknown"
 --! has_graph_launches = "captured graphs are launched; absent if no call of a device runtime was recorded"
+--! is_graphed = "replays of captured graphs launch at least half of the kernels; absent if no launch of a kernel was recorded"
 --! enters_autocast = "a frame enters torch.autocast, which may also switch it off; absent without stacks"
+--! uses_fused_attention = "operators or kernels of fused attention run; absent if neither operators nor kernels were recorded"
+--! is_channels_last = "norms or pooling run on tensors in channels_last; absent if no kernel was recorded"
+--! detects_anomaly = "autograd searches gradients for NaN and reads the answer, see run_debug_modes; absent if the host was not recorded"
+--! optimizer = "class of the optimizer, from Optimizer.step; absent if none is recorded, or several are"
+--! has_fused_optimizer = "one of the classes of its optimizers has a fused version in PyTorch: Adam, AdamW, SGD, Adagrad; absent where no class is recorded"
+--! optimizer_implementation = "fused, foreach or single: how the optimizer updates its parameters, from its operators and kernels; absent without an optimizer or operators"
+--! pins_copies = "all copies from host to device come from page-locked memory; absent if there are none"
+--! loads_in_workers = "a DataLoader gets its batches from worker processes; from the name of its iterator, or every n-th batch comes late, see loader_fetches.worker_count; false if it loads them itself; absent if neither says"
 --! loader_kind = "map (a sampler runs, or torch's fetcher of such data sets), iterable (the fetcher of these), or pipeline (the loader of a Transformers pipeline); absent if no frame tells, as with worker processes"
 --! uses_transformers = "frames of Transformers' models, generation, trainer or pipelines; here and below: false only with stacks, absent if unknown"
 --! uses_hf_trainer = "frames of transformers/trainer.py"
@@ -71,6 +86,19 @@ seen AS (
             OR name LIKE 'CompiledFunction%'))
             OR (kind = 'kernel' AND regexp_like(name, '^triton_(poi|red|per|tem|for|mm|unk)_'))) AS is_compiled,
         bool_or(kind = 'call' AND name LIKE '%GraphLaunch%') AS launches_graphs,
+        bool_or((kind = 'host' AND regexp_like(name, '_scaled_dot_product_(flash|efficient|cudnn|fused)|_(flash|efficient)_attention_(forward|backward)|^flash_attn'))
+            OR (kind = 'kernel' AND regexp_like(name, '(?i)flash_(fwd|bwd)|fmha|flash_attn|attn_fwd'))) AS fuses_attention,
+        CASE WHEN bool_or(kind = 'kernel') THEN bool_or(kind = 'kernel'
+            AND regexp_like(name, '(?i)(norm|pool).*(channels_last|nhwc)|nhwc_?batch_?norm')) END AS is_channels_last,
+        bool_or(kind IN ('host', 'kernel') AND regexp_like(name, '^aten::_fused_(adam|sgd|adagrad)|Fused(Adam|Sgd|Optimizer|Adagrad)')) AS updates_fused,
+        bool_or(kind = 'host' AND regexp_like(name, '^aten::_foreach_(addcdiv|addcmul|lerp|sqrt|add_)')) AS updates_lists,
+        count(DISTINCT CASE WHEN kind = 'host' AND name LIKE 'Optimizer.step%' THEN name END) AS optimizer_count,
+        min(CASE WHEN kind = 'host' AND name LIKE 'Optimizer.step%'
+            THEN nullif(regexp_replace(name, '^Optimizer\.step#?(.*?)(\.step)?\z', '\1'), '') END) AS optimizer,
+        bool_or(kind = 'host' AND name LIKE 'Optimizer.step#%') AS names_optimizer,
+        bool_or(kind = 'host' AND regexp_like(name, '^Optimizer\.step#(Adam|AdamW|SGD|Adagrad)(\.step)?\z')) AS has_fused_optimizer,
+        bool_or(kind = 'host' AND name LIKE '%\_MultiProcessingDataLoaderIter%') AS loads_in_workers,
+        bool_or(kind = 'host' AND name LIKE '%\_SingleProcessDataLoaderIter%') AS loads_itself,
         bool_or(path LIKE '%/torch/amp/autocast\_mode.py(%): \_\_enter\_\_%') AS enters_autocast,
         bool_or(path LIKE '%/transformers/pipelines/pt\_utils.py(%') AS loads_in_pipeline,
         -- In torch/utils/data/_utils/fetch.py the class for iterable data sets comes first, in all releases within the first 40 lines.
@@ -106,8 +134,31 @@ seen AS (
     GROUP BY rank
 ),
 described AS (
-    SELECT rank, nullif(string_agg(DISTINCT CAST(name AS VARCHAR), ', '), '') AS device_name
+    SELECT
+        rank,
+        nullif(string_agg(DISTINCT CAST(name AS VARCHAR), ', '), '') AS device_name,
+        CASE WHEN count(*) = count(has_tensor_cores) THEN bool_and(has_tensor_cores) END AS has_tensor_cores,
+        CASE WHEN count(*) = count(has_tf32) THEN bool_and(has_tf32) END AS has_tf32,
+        CASE WHEN count(*) = count(has_bf16) THEN bool_and(has_bf16) END AS has_bf16
     FROM device_properties
+    GROUP BY rank
+),
+replaying AS (
+    SELECT rank, 2 * count_if!(launch_name LIKE '%GraphLaunch%') >= count(*) AS is_graphed
+    FROM kernels
+    WHERE launch_name IS NOT NULL
+    GROUP BY rank
+),
+copying AS (
+    SELECT rank, bool_and(name LIKE '%Pinned%') AS pins_copies
+    FROM (SELECT DISTINCT rank, name FROM memcpys WHERE kind = 'HtoD')
+    GROUP BY rank
+),
+described_processors AS (
+    SELECT
+        rank, CAST(max(core_count) AS BIGINT) AS core_count, CAST(max(thread_count) AS BIGINT) AS thread_count,
+        bool_or(regexp_like(CAST(flags AS VARCHAR), '(^| )(avx512_bf16|amx_bf16|bf16)( |\z)')) AS has_fast_bfloat16
+    FROM processors
     GROUP BY rank
 ),
 xpu_ranks AS (
@@ -123,6 +174,7 @@ SELECT
     r.rank,
     CASE WHEN x.rank IS NOT NULL THEN 'xpu' ELSE nullif(CAST(r.vendor AS VARCHAR), 'unknown') END AS vendor,
     d.device_name,
+    d.has_tensor_cores, d.has_tf32, d.has_bf16,
     CAST(r.world_size AS BIGINT) AS world_size,
     m.step_source,
     h.rank IS NOT NULL AS has_host,
@@ -135,9 +187,24 @@ SELECT
         WHEN s.runs_optimizer THEN true
         WHEN h.rank IS NOT NULL AND NOT s.launches_graphs THEN false
     END AS has_optimizer,
+    c.core_count, c.thread_count, c.has_fast_bfloat16,
     CASE WHEN s.is_compiled THEN true WHEN h.rank IS NOT NULL THEN false END AS is_compiled,
     CASE WHEN s.launches_graphs THEN true WHEN s.has_calls THEN false END AS has_graph_launches,
+    g.is_graphed,
     CASE WHEN s.has_stacks THEN s.enters_autocast END AS enters_autocast,
+    s.fuses_attention AS uses_fused_attention,
+    s.is_channels_last,
+    CASE WHEN b.has_host THEN b.nan_search_count > 0 END AS detects_anomaly,
+    CASE WHEN s.optimizer_count = 1 THEN s.optimizer END AS optimizer,
+    CASE WHEN s.names_optimizer THEN s.has_fused_optimizer END AS has_fused_optimizer,
+    CASE
+        WHEN NOT s.runs_optimizer OR h.rank IS NULL THEN NULL
+        WHEN s.updates_fused THEN 'fused'
+        WHEN s.updates_lists THEN 'foreach'
+        ELSE 'single'
+    END AS optimizer_implementation,
+    y.pins_copies,
+    CASE WHEN s.loads_in_workers THEN true WHEN s.loads_itself THEN false WHEN l.worker_count > 1 THEN true END AS loads_in_workers,
     CASE
         WHEN s.loads_in_pipeline THEN 'pipeline'
         WHEN s.fetches_iterable THEN 'iterable'
@@ -163,6 +230,11 @@ SELECT
 FROM ranks r
 LEFT JOIN seen s ON s.rank = r.rank
 LEFT JOIN described d ON d.rank = r.rank
+LEFT JOIN described_processors c ON c.rank = r.rank
 LEFT JOIN xpu_ranks x ON x.rank = r.rank
 LEFT JOIN ranks_with_host h ON h.rank = r.rank
 LEFT JOIN marked m ON m.rank = r.rank
+LEFT JOIN run_debug_modes b ON b.rank = r.rank
+LEFT JOIN replaying g ON g.rank = r.rank
+LEFT JOIN copying y ON y.rank = r.rank
+LEFT JOIN loader_fetches l ON l.rank = r.rank

@@ -10,14 +10,29 @@
 --! vendor = "nvidia, amd, mtia, xpu, or cpu (no device activity); absent if nothing tells, or ranks differ"
 --! torch_device = "the type of torch.device that belongs to the vendor: cuda (NVIDIA and AMD), mtia, xpu or cpu"
 --! device_name = "product name of the devices; absent if no trace says, or ranks differ"
+--! has_tensor_cores = "all devices have tensor cores; absent if a trace does not say, or ranks differ"
+--! has_tf32 = "their tensor cores take 32-bit floats, rounded to TF32; absent like has_tensor_cores"
+--! has_bf16 = "they multiply bfloat16 in hardware; absent like has_tensor_cores"
+--! uses_fused_attention = "operators or kernels of fused attention run"
+--! is_channels_last = "norms or pooling run on tensors in channels_last"
+--! detects_anomaly = "autograd searches gradients for NaN"
+--! optimizer = "class of the optimizer"
+--! optimizer_implementation = "fused, foreach or single: how the optimizer updates its parameters"
+--! has_fused_optimizer = "PyTorch has a fused version of that class of optimizer for the device"
+--! pins_copies = "all copies from host to device come from page-locked memory"
+--! loads_in_workers = "a DataLoader gets its batches from worker processes"
 --! step_source = "what marks the steps: profiler_step, composer, determined, engine (an inference server) or optimizer; absent without marks, or if ranks differ"
 --! has_host = "operators were recorded on some rank"
 --! has_stacks = "Python frames or call stacks were recorded on some rank"
 --! is_training = "some rank runs a backward pass or an optimizer; false if an inference engine or pipeline runs, or if both passes are known not to run; absent if unknown"
 --! has_backward = "some rank runs a backward pass; absent if unknown, see run_rank_traits; so are all that follow"
 --! has_optimizer = "some rank runs an optimizer"
+--! core_count = { doc = "processor cores that a process may use; the fewest of all ranks. Absent where the recording does not say, like the next two", unit = "count", metric = "run" }
+--! thread_count = { doc = "threads that an operator on the CPU uses; the most of all ranks", unit = "count", metric = "run" }
+--! has_fast_bfloat16 = "the processors multiply matrices of bfloat16: AVX512_BF16, AMX, or BF16 of ARM"
 --! is_compiled = "torch.compile made some of the code"
 --! has_graph_launches = "captured CUDA or HIP graphs are launched"
+--! is_graphed = "replays of captured graphs launch at least half of the kernels of some rank"
 --! enters_autocast = "a frame enters torch.autocast, which may also switch it off"
 --! loader_kind = "map, iterable or pipeline (of Transformers)"
 --! collectives = "kinds of collectives, each once, by their time; absent if there are none"
@@ -88,13 +103,28 @@ run AS (
         max(world_size) AS world_size,
         CASE WHEN count(DISTINCT coalesce(vendor, '')) = 1 THEN min(vendor) END AS vendor,
         CASE WHEN count(DISTINCT coalesce(device_name, '')) = 1 THEN min(device_name) END AS device_name,
+        CASE WHEN count(*) = count(has_tensor_cores) AND bool_and(has_tensor_cores) = bool_or(has_tensor_cores) THEN bool_and(has_tensor_cores) END AS has_tensor_cores,
+        CASE WHEN count(*) = count(has_tf32) AND bool_and(has_tf32) = bool_or(has_tf32) THEN bool_and(has_tf32) END AS has_tf32,
+        CASE WHEN count(*) = count(has_bf16) AND bool_and(has_bf16) = bool_or(has_bf16) THEN bool_and(has_bf16) END AS has_bf16,
+        bool_or(uses_fused_attention) AS uses_fused_attention,
+        bool_or(is_channels_last) AS is_channels_last,
+        bool_or(detects_anomaly) AS detects_anomaly,
+        CASE WHEN count(*) = count(optimizer) AND count(DISTINCT optimizer) = 1 THEN min(optimizer) END AS optimizer,
+        bool_or(has_fused_optimizer) AS has_fused_optimizer,
+        CASE WHEN count(*) = count(optimizer_implementation) AND count(DISTINCT optimizer_implementation) = 1 THEN min(optimizer_implementation) END AS optimizer_implementation,
+        CASE WHEN count(*) = count(pins_copies) AND bool_and(pins_copies) = bool_or(pins_copies) THEN bool_and(pins_copies) END AS pins_copies,
+        CASE WHEN count(DISTINCT loads_in_workers) = 1 THEN bool_and(loads_in_workers) END AS loads_in_workers,
         CASE WHEN count(DISTINCT coalesce(step_source, '')) = 1 THEN min(step_source) END AS step_source,
         bool_or(has_host) AS has_host,
         bool_or(has_stacks) AS has_stacks,
         bool_or(has_backward) AS has_backward,
         bool_or(has_optimizer) AS has_optimizer,
+        min(core_count) AS core_count,
+        max(thread_count) AS thread_count,
+        bool_and(has_fast_bfloat16) AS has_fast_bfloat16,
         bool_or(is_compiled) AS is_compiled,
         bool_or(has_graph_launches) AS has_graph_launches,
+        bool_or(is_graphed) AS is_graphed,
         bool_or(enters_autocast) AS enters_autocast,
         CASE WHEN count(DISTINCT loader_kind) = 1 THEN min(loader_kind) END AS loader_kind,
         bool_or(uses_transformers) AS uses_transformers,
@@ -123,13 +153,17 @@ SELECT
         WHEN r.vendor IN ('nvidia', 'amd') THEN 'cuda'
         WHEN r.vendor IN ('mtia', 'xpu', 'cpu') THEN r.vendor
     END AS torch_device,
-    r.device_name, r.step_source, r.has_host, r.has_stacks,
+    r.device_name,
+    r.has_tensor_cores, r.has_tf32, r.has_bf16, r.uses_fused_attention, r.is_channels_last, r.detects_anomaly, r.optimizer, r.optimizer_implementation,
+    CASE WHEN r.vendor = 'mtia' THEN false ELSE r.has_fused_optimizer END AS has_fused_optimizer,
+    r.pins_copies, r.loads_in_workers, r.step_source, r.has_host, r.has_stacks,
     CASE
         WHEN r.has_backward OR r.has_optimizer THEN true
         WHEN r.uses_vllm OR r.uses_sglang OR r.uses_xdit OR r.uses_hf_pipeline THEN false
         WHEN NOT r.has_backward AND NOT r.has_optimizer THEN false
     END AS is_training,
-    r.has_backward, r.has_optimizer, r.is_compiled, r.has_graph_launches, r.enters_autocast, r.loader_kind,
+    r.has_backward, r.has_optimizer, r.core_count, r.thread_count, r.has_fast_bfloat16, r.is_compiled, r.has_graph_launches,
+    r.is_graphed, r.enters_autocast, r.loader_kind,
     c.collectives, c.main_collective,
     CASE WHEN c.shards_parameters THEN true WHEN NOT c.has_unknown_kinds THEN false END AS shards_parameters,
     d.reduction_dtype,

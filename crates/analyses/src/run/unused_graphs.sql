@@ -7,7 +7,7 @@
 --! [columns]
 --! rank = "rank"
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
---! steps_ns = { doc = "time of complete steps on the host; of the recording where there are none", unit = "ns", metric = "rank" }
+--! steps_ns = { doc = "time of complete steps, with the device work that they launched; of the recording where there are none", unit = "ns", metric = "rank" }
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! unused_graph_count = { doc = "complete steps, or the recording, in which operators record a graph for autograd (10 or more sequence numbers) and no backward operator runs", unit = "count", metric = "rank" }
 --! unused_graph_ratio = { doc = "share of the time of complete steps", unit = "ratio", metric = "rank" }
@@ -23,7 +23,7 @@ WITH graphs AS (
     GROUP BY o.rank, CASE WHEN e.step_count = 0 THEN 0 ELSE o.step END
 ),
 unused_graphs AS (
-    SELECT g.rank, count(*) AS unused_graph_count, sum(s.host_end_ns - s.host_ts_ns) AS unused_graph_ns
+    SELECT g.rank, count(*) AS unused_graph_count, sum(greatest(s.host_end_ns - s.host_ts_ns, s.dur_ns)) AS unused_graph_ns
     FROM graphs g
     JOIN device_steps s ON s.rank = g.rank AND (s.step = g.step OR s.source = 'trace')
     WHERE g.recorded_count >= 10 AND g.backward_count = 0

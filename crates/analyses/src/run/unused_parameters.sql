@@ -7,7 +7,7 @@
 --! [columns]
 --! rank = "rank"
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
---! steps_ns = { doc = "time of complete steps on the host; of the recording where there are none", unit = "ns", metric = "rank" }
+--! steps_ns = { doc = "time of complete steps, with the device work that they launched; of the recording where there are none", unit = "ns", metric = "rank" }
 --! unused_count = { doc = "searches of DistributedDataParallel for parameters without a gradient (find_unused_parameters=True)", unit = "count", metric = "rank" }
 --! unused_ns = { doc = "their time", unit = "ns", metric = "rank" }
 --! unused_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }

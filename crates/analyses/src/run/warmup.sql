@@ -13,10 +13,10 @@
 --! first_step_ns = { doc = "length of the first; on the host if its duration does not compare, see step_time.is_anchored; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! median_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent with fewer than 3 steps", unit = "ratio", metric = "rank" }
---! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, or a device is idle under a first launch (cause first_launch of idle_gap_causes), within the steps; without taking memory where that recurs, see steady_memory_ns", unit = "ns", metric = "rank" }
+--! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, or a device is idle under a first launch or while the runtime sets itself up (causes first_launch and startup of idle_gap_causes), within the steps; without taking memory where that recurs, see steady_memory_ns", unit = "ns", metric = "rank" }
 --! warmup_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
 --! warmup_name = "name that takes most of warmup_ns"
---! first_launch_ns = { doc = "a device is idle under a first launch, within the steps", unit = "ns", metric = "rank" }
+--! first_launch_ns = { doc = "a device is idle under a first launch or a call that loads code, within the steps", unit = "ns", metric = "rank" }
 --! steady_memory_ns = { doc = "memory is taken from the driver and nothing compiled, in steps after the first, if each of them does so and there are at least two: this recurs and is no warm-up", unit = "ns", metric = "rank" }
 --! compile_count = { doc = "ranges and calls that compile or load code, within the steps", unit = "count", metric = "rank" }
 --! compile_ns = { doc = "any thread compiles or loads code, within the steps", unit = "ns", metric = "rank" }
@@ -36,19 +36,12 @@ WITH steps AS (
         CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns) AS BIGINT) AS position
     FROM device_steps
 ),
--- Dynamo, AOTAutograd and Inductor mark what they do with `(dynamo_timed)`; stacks name the functions of older
--- versions and of Triton.
 events AS (
     SELECT rank, name, ts_ns, ts_ns + dur_ns AS end_ns, CASE WHEN is_compile THEN 'compile' ELSE 'memory' END AS kind
     FROM (
         SELECT
             rank, name, ts_ns, dur_ns,
-            name LIKE '%(dynamo\_timed)'
-                OR regexp_like(name,
-                    '(torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)|torch/_inductor/compile_fx\.py\(\d+\): compile_fx|triton/compiler/compiler\.py\(\d+\): compile|triton/runtime/autotuner\.py\(\d+\): (_bench|benchmark)|triton_heuristics\.py\(\d+\): (benchmark_all_configs|autotune_to_one_config)|torch/utils/cpp_extension\.py\(\d+\): _jit_compile)\z')
-                OR regexp_like(name,
-                    '^((cu|hip|cuda)(Module|Library)Load|nvrtcCompile|hiprtcCompile|cuLink(Create|Add|Complete)|(Lazy Function|Runtime Triggered Module) Loading\z)')
-                AS is_compile,
+            is_compilation!(name) OR is_code_loading!(name) AS is_compile,
             regexp_like(name,
                 '^(cudaMalloc|cudaFree|cudaHostAlloc|hipMalloc|hipFree|hipHostMalloc|hipHostFree|hipExtMalloc|cuMem(Create|Release|Map|Unmap|SetAccess|Address|AllocHost|Alloc)|hipMem(Create|Release|Map|Unmap|SetAccess|Address))')
                 AND NOT name LIKE '%Async%' AS is_memory
@@ -66,7 +59,7 @@ events AS (
     )
     WHERE is_compile OR is_memory
     UNION ALL
-    SELECT rank, name, ts_ns, ts_ns + dur_ns, 'first_launch' FROM idle_gap_causes WHERE cause = 'first_launch'
+    SELECT rank, name, ts_ns, ts_ns + dur_ns, CAST(cause AS VARCHAR) FROM idle_gap_causes WHERE cause IN ('first_launch', 'startup')
 ),
 device_counts AS (
     SELECT rank, count(*) AS device_count FROM device_windows GROUP BY rank
@@ -75,25 +68,25 @@ device_counts AS (
 intervals AS (
     SELECT
         rank, ts_ns, end_ns, 1 AS in_step, CASE WHEN position = 1 THEN 0 ELSE 1 END AS later,
-        0 AS compiles, 0 AS allocates, 0 AS loads, 0 AS idles, position
+        0 AS compiles, 0 AS allocates, 0 AS loads, 0 AS starts, 0 AS idles, position
     FROM steps
     UNION ALL
     SELECT
         rank, ts_ns, end_ns, 0, 0,
         CASE WHEN kind = 'compile' THEN 1 ELSE 0 END, CASE WHEN kind = 'memory' THEN 1 ELSE 0 END,
-        CASE WHEN kind = 'first_launch' THEN 1 ELSE 0 END, 0, 0
+        CASE WHEN kind = 'first_launch' THEN 1 ELSE 0 END, CASE WHEN kind = 'startup' THEN 1 ELSE 0 END, 0, 0
     FROM events
     UNION ALL
-    SELECT rank, ts_ns, end_ns, 0, 0, 0, 0, 0, 1, 0 FROM device_idle_gaps
+    SELECT rank, ts_ns, end_ns, 0, 0, 0, 0, 0, 0, 1, 0 FROM device_idle_gaps
 ),
 running AS (
-    overlap_counts!(intervals, (rank), (in_step, later, compiles, allocates, loads, idles, position))
+    overlap_counts!(intervals, (rank), (in_step, later, compiles, allocates, loads, starts, idles, position))
 ),
 sums AS (
     SELECT
         r.rank,
-        sum_if!(r.dur_ns, r.compiles > 0 OR r.allocates > 0 OR r.loads > 0) AS warmup_ns,
-        sum_if!(r.dur_ns, r.compiles > 0 OR r.loads > 0) AS warmup_without_memory_ns,
+        sum_if!(r.dur_ns, r.compiles > 0 OR r.allocates > 0 OR r.loads > 0 OR r.starts > 0) AS warmup_ns,
+        sum_if!(r.dur_ns, r.compiles > 0 OR r.loads > 0 OR r.starts > 0) AS warmup_without_memory_ns,
         sum_if!(r.dur_ns, r.loads > 0) AS first_launch_ns,
         sum_if!(r.dur_ns, r.compiles > 0) AS compile_ns,
         sum_if!(r.dur_ns, r.later > 0 AND r.compiles > 0) AS steady_compile_ns,

@@ -11,7 +11,7 @@
 --! snapshot = "snapshot, see snapshots"
 --! device = "device ordinal as the process counts them"
 --! place = "place in the order of what is held on the device, largest first, from 1"
---! user_frame = "innermost frame outside of PyTorch, installed packages and native code, as file:line function; absent if no stack was recorded"
+--! user_frame = "innermost frame of the user's own code, as file:line function; without such a frame, snapshot_stacks.place; absent if no frame tells the place"
 --! allocated_bytes = { doc = "held by its allocations, as requested", unit = "bytes" }
 --! pending_bytes = { doc = "of these, let go of, while a stream may still use them", unit = "bytes" }
 --! allocation_count = { doc = "allocations", unit = "count" }

@@ -16,7 +16,7 @@
 --! allocation_count = { doc = "allocations", unit = "count" }
 --! largest_bytes = { doc = "largest of them", unit = "bytes" }
 --! allocated_ratio = { doc = "share of what is held on the device", unit = "ratio" }
---! user_frame = "innermost frame of the user's own code, as file:line function; the innermost of all if there is none, and absent if no stack was recorded"
+--! user_frame = "innermost frame of the user's own code, as file:line function; without such a frame, snapshot_stacks.place; absent if no frame tells the place"
 --! frames = "innermost frames, from the inside out"
 --! stack = "number of the stack, see snapshot_stacks; absent for allocations whose stack was not recorded"
 WITH live AS (
@@ -35,7 +35,7 @@ SELECT
     row_number() OVER (PARTITION BY l.rank, l.snapshot, l.device ORDER BY l.allocated_bytes DESC, l.stack) AS place,
     l.allocated_bytes, l.pending_bytes, l.allocation_count, l.largest_bytes,
     ratio!(l.allocated_bytes, d.end_allocated_bytes) AS allocated_ratio,
-    coalesce(s.user_frame, s.name) AS user_frame, s.text AS frames, l.stack
+    s.place AS user_frame, s.text AS frames, l.stack
 FROM live l
 LEFT JOIN snapshot_devices d ON d.rank = l.rank AND d.snapshot = l.snapshot AND d.device = l.device
 LEFT JOIN snapshot_stacks s ON s.rank = l.rank AND s.snapshot = l.snapshot AND s.stack = l.stack

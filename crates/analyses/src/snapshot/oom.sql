@@ -16,12 +16,12 @@
 --! allocated_bytes = { doc = "held by allocations then", unit = "bytes" }
 --! reserved_bytes = { doc = "held by the caching allocator then", unit = "bytes" }
 --! unused_bytes = { doc = "held by the allocator, but in no allocation: reserved minus allocated; if it is more than was requested, memory was there, but in pieces", unit = "bytes" }
---! user_frame = "innermost frame of the user's own code, as file:line function; the innermost of all if there is none, and absent if no stack was recorded"
+--! user_frame = "innermost frame of the user's own code, as file:line function; without such a frame, snapshot_stacks.place; absent if no frame tells the place"
 --! frames = "innermost frames, from the inside out"
 SELECT
     e.rank, e.snapshot, e.device, e.position, e.ts_ns, e.bytes AS requested_bytes, e.device_free_bytes,
     e.allocated_bytes, e.reserved_bytes, e.reserved_bytes - e.allocated_bytes AS unused_bytes,
-    coalesce(s.user_frame, s.name) AS user_frame, s.text AS frames
+    s.place AS user_frame, s.text AS frames
 FROM snapshot_events e
 LEFT JOIN snapshot_stacks s ON s.rank = e.rank AND s.snapshot = e.snapshot AND s.stack = e.stack
 WHERE e.action = 'oom'

@@ -12,7 +12,7 @@
 --! device = "device ordinal as the process counts them"
 --! place = "place in the order of what was held then, largest first, from 1"
 --! position = "the failed attempt, see snapshot_oom"
---! user_frame = "innermost frame outside of PyTorch, installed packages and native code; the innermost of all if there is none, and absent if no stack was recorded"
+--! user_frame = "innermost frame of the user's own code, as file:line function; without such a frame, snapshot_stacks.place; absent if no frame tells the place"
 --! allocated_bytes = { doc = "held by its allocations then, as requested; the rows of a device add up to allocated_bytes of snapshot_oom", unit = "bytes" }
 --! allocation_count = { doc = "allocations", unit = "count" }
 --! allocated_ratio = { doc = "share of what was held", unit = "ratio" }
@@ -30,11 +30,11 @@ held AS (
 ),
 frames AS (
     SELECT
-        h.rank, h.snapshot, h.device, h.position, coalesce(s.user_frame, s.name) AS user_frame,
+        h.rank, h.snapshot, h.device, h.position, s.place AS user_frame,
         sum(h.bytes) AS allocated_bytes, count(*) AS allocation_count
     FROM held h
     LEFT JOIN snapshot_stacks s ON s.rank = h.rank AND s.snapshot = h.snapshot AND s.stack = h.stack
-    GROUP BY h.rank, h.snapshot, h.device, h.position, coalesce(s.user_frame, s.name)
+    GROUP BY h.rank, h.snapshot, h.device, h.position, s.place
 )
 SELECT
     rank, snapshot, device,

@@ -18,7 +18,7 @@
 --! peak_position = "event after which that was so; absent if before the first one"
 --! older_bytes = { doc = "of its allocations, what is older than the history", unit = "bytes" }
 --! end_bytes = { doc = "of its allocations, what was still there when the snapshot was taken", unit = "bytes" }
---! user_frame = "innermost frame of the user's own code, as file:line function; the innermost of all if there is none, and absent if no stack was recorded"
+--! user_frame = "innermost frame of the user's own code, as file:line function; without such a frame, snapshot_stacks.place; absent if no frame tells the place"
 --! frames = "innermost frames, from the inside out"
 --! stack = "number of the stack, see snapshot_stacks; absent for allocations whose stack was not recorded"
 WITH held AS (
@@ -42,6 +42,6 @@ SELECT
     h.allocated_bytes, h.allocation_count,
     ratio!(h.allocated_bytes, h.peak_allocated_bytes) AS allocated_ratio,
     h.peak_allocated_bytes, h.peak_position, h.older_bytes, h.end_bytes,
-    coalesce(s.user_frame, s.name) AS user_frame, s.text AS frames, h.stack
+    s.place AS user_frame, s.text AS frames, h.stack
 FROM held h
 LEFT JOIN snapshot_stacks s ON s.rank = h.rank AND s.snapshot = h.snapshot AND s.stack = h.stack

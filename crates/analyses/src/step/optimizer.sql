@@ -13,7 +13,7 @@
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! call_count = { doc = "calls of Optimizer.step in complete steps, of the class that has most; one that it calls itself does not count", unit = "count", metric = "rank" }
 --! host_ns = { doc = "inside Optimizer.step in complete steps, less the model's work that it calls", unit = "ns", metric = "rank" }
---! host_ratio = { doc = "share of the time of complete steps", unit = "ratio", metric = "rank" }
+--! host_ratio = { doc = "share of the time of complete steps, with the device work that they launched", unit = "ratio", metric = "rank" }
 --! kernel_count = { doc = "kernels that it launched in complete steps", unit = "count", metric = "rank" }
 --! kernel_per_step_count = { doc = "that a call of Optimizer.step", unit = "count", metric = "rank" }
 --! kernel_ns = { doc = "their durations, added up", unit = "ns", metric = "rank" }
@@ -33,7 +33,7 @@ WITH windows AS (
     GROUP BY rank
 ),
 steps AS (
-    SELECT rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns, sum(host_end_ns - host_ts_ns) AS steps_ns,
+    SELECT rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns, sum(greatest(host_end_ns - host_ts_ns, dur_ns)) AS steps_ns,
         sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count
     FROM device_steps
     GROUP BY rank

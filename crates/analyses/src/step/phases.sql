@@ -10,12 +10,13 @@
 --! rank = "rank"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! step_ns = { doc = "mean length of a step on the host; of a trainer's steps what its marks cover: loader and batch", unit = "ns", metric = "rank" }
+--! device_step_ns = { doc = "mean length of a step with the device work that it launched, see device_steps; absent in a trainer's steps", unit = "ns", metric = "rank" }
 --! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, a step; where there is none, in a trainer's mark of loading", unit = "ns", metric = "rank" }
 --! forward_ns = { doc = "from there to the first call of the autograd engine, a step, or as the trainer marks it; absent without backward", unit = "ns", metric = "rank" }
 --! backward_ns = { doc = "from the first call of the autograd engine to the last, a step, or as the trainer marks it; absent without backward", unit = "ns", metric = "rank" }
 --! optimizer_ns = { doc = "inside Optimizer.step, less the model's work that it calls, a step; absent where only a trainer's marks are there", unit = "ns", metric = "rank" }
 --! other_ns = { doc = "the rest of a step", unit = "ns", metric = "rank" }
---! dataloader_ratio = { doc = "share of step time spent loading", unit = "ratio", metric = "rank" }
+--! dataloader_ratio = { doc = "share of step time spent loading: over step_ns or device_step_ns, whichever is longer, like all shares", unit = "ratio", metric = "rank" }
 --! forward_ratio = { doc = "share of step time spent in forward", unit = "ratio", metric = "rank" }
 --! backward_ratio = { doc = "share of step time spent in backward", unit = "ratio", metric = "rank" }
 --! optimizer_ratio = { doc = "share of step time spent in the optimizer", unit = "ratio", metric = "rank" }
@@ -55,6 +56,7 @@ sums AS (
         count(*) AS row_count,
         sum(CASE WHEN source = 'trace' THEN 0 ELSE 1 END) AS step_count,
         CAST(sum(step_ns) AS DOUBLE) AS step_ns,
+        CAST(sum(device_step_ns) AS DOUBLE) AS device_step_ns,
         CAST(sum(dataloader_ns) AS DOUBLE) AS dataloader_ns,
         CAST(sum(forward_ns) AS DOUBLE) AS forward_ns,
         CAST(sum(backward_ns) AS DOUBLE) AS backward_ns,
@@ -87,7 +89,7 @@ totals AS (
         s.forward_ns * coalesce(CAST(t.step_count AS DOUBLE) / s.row_count, 1) AS forward_ns,
         s.backward_ns * coalesce(CAST(t.step_count AS DOUBLE) / s.row_count, 1) AS backward_ns,
         s.optimizer_ns * coalesce(CAST(t.step_count AS DOUBLE) / s.row_count, 1) AS optimizer_ns,
-        s.other_ns, t.step_count AS timed_count,
+        s.other_ns, s.device_step_ns, t.step_count AS timed_count,
         CASE WHEN t.step_count > 0 THEN greatest(t.dataloader_ns - s.dataloader_ns + s.dataloader_idle_ns, 0)
             ELSE s.dataloader_idle_ns END AS dataloader_idle_ns
     FROM sums s
@@ -97,6 +99,8 @@ means AS (
     SELECT
         rank, step_count,
         step_ns / row_count AS step_ns,
+        device_step_ns / row_count AS device_step_ns,
+        greatest(step_ns, coalesce(device_step_ns, step_ns)) / row_count AS whole_ns,
         dataloader_ns / row_count AS dataloader_ns,
         forward_ns / row_count AS forward_ns,
         backward_ns / row_count AS backward_ns,
@@ -110,19 +114,21 @@ means AS (
     FROM totals
 )
 SELECT
-    s.rank, s.step_count, s.step_ns,
+    s.rank, s.step_count, s.step_ns, s.device_step_ns,
     s.dataloader_ns, s.forward_ns, s.backward_ns, s.optimizer_ns, s.other_ns,
-    s.dataloader_ns / nullif(s.step_ns, 0) AS dataloader_ratio,
-    s.forward_ns / nullif(s.step_ns, 0) AS forward_ratio,
-    s.backward_ns / nullif(s.step_ns, 0) AS backward_ratio,
-    s.optimizer_ns / nullif(s.step_ns, 0) AS optimizer_ratio,
-    s.other_ns / nullif(s.step_ns, 0) AS other_ratio,
+    s.dataloader_ns / nullif(s.whole_ns, 0) AS dataloader_ratio,
+    s.forward_ns / nullif(s.whole_ns, 0) AS forward_ratio,
+    s.backward_ns / nullif(s.whole_ns, 0) AS backward_ratio,
+    s.optimizer_ns / nullif(s.whole_ns, 0) AS optimizer_ratio,
+    s.other_ns / nullif(s.whole_ns, 0) AS other_ratio,
     s.dataloader_idle_ns,
-    s.dataloader_idle_ns / nullif(s.step_ns, 0) AS dataloader_idle_ratio,
+    s.dataloader_idle_ns / nullif(s.whole_ns, 0) AS dataloader_idle_ratio,
     CASE WHEN r.vendor IS NOT NULL THEN r.vendor <> 'cpu' END AS has_device,
     coalesce(l.dataloader_workers, CASE WHEN f.worker_count > 1 THEN 'multi-process' END) AS dataloader_workers,
     f.fetch_count, f.late_count, f.fetch_period, f.worker_count, f.worker_batch_ns, f.delivery_ns, f.compute_ns,
-    f.workers_needed_count, f.workers_more_count, f.workers_if_single_count,
+    f.workers_needed_count, f.workers_more_count,
+    CASE WHEN coalesce(l.dataloader_workers, 'single-process') = 'single-process' THEN f.workers_if_single_count END
+        AS workers_if_single_count,
     f.wait_median_ns AS fetch_median_ns,
     f.wait_median_ratio AS median_wait_ratio,
     f.wait_without_largest_ratio,

@@ -10,12 +10,13 @@
 --! step = "step number"
 --! source = "kind of mark: profiler_step, composer, determined, engine, optimizer or trace"
 --! step_ns = { doc = "length of the step on the host; of a trainer's step what its marks cover, see trainer_steps.step_ns", unit = "ns", metric = "step" }
+--! device_step_ns = { doc = "length of the step with the device work that it launched, see device_steps; absent in a trainer's step", unit = "ns", metric = "step" }
 --! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread; where there is none, in a trainer's mark of loading", unit = "ns", metric = "step" }
 --! forward_ns = { doc = "from there to the first call of the autograd engine, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
 --! backward_ns = { doc = "from the first call of the autograd engine to the last, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
 --! optimizer_ns = { doc = "inside Optimizer.step, less the model's work that it calls; absent in a trainer's step, of which torch recorded nothing", unit = "ns", metric = "step" }
 --! other_ns = { doc = "the rest of the step", unit = "ns", metric = "step" }
---! dataloader_ratio = { doc = "share of the step spent loading", unit = "ratio", metric = "step" }
+--! dataloader_ratio = { doc = "share of the step spent loading: over step_ns or device_step_ns, whichever is longer, like all shares", unit = "ratio", metric = "step" }
 --! forward_ratio = { doc = "share of the step spent in forward", unit = "ratio", metric = "step" }
 --! backward_ratio = { doc = "share of the step spent in backward", unit = "ratio", metric = "step" }
 --! optimizer_ratio = { doc = "share of the step spent in the optimizer", unit = "ratio", metric = "step" }
@@ -78,6 +79,7 @@ steps AS (
             WHEN s.source = 'composer' AND p.dur_ns IS NOT NULL THEN p.dur_ns
             ELSE s.host_end_ns - s.host_ts_ns
         END AS step_ns,
+        CASE WHEN s.source NOT IN ('composer', 'determined') THEN s.dur_ns END AS device_step_ns,
         coalesce(t.loader_ns, p.dataloader_ns, 0) AS dataloader_ns,
         CASE WHEN p.backward_ns IS NOT NULL THEN coalesce(t.forward_ns, p.forward_ns, 0) END AS forward_ns,
         coalesce(t.backward_ns, p.backward_ns) AS backward_ns,
@@ -96,13 +98,15 @@ steps AS (
         AND t.source = 'determined' AND s.source = 'determined'
 )
 SELECT
-    rank, step, source, step_ns,
+    rank, step, source, step_ns, device_step_ns,
     dataloader_ns, forward_ns, backward_ns, optimizer_ns, other_ns,
-    ratio!(dataloader_ns, step_ns) AS dataloader_ratio,
-    ratio!(forward_ns, step_ns) AS forward_ratio,
-    ratio!(backward_ns, step_ns) AS backward_ratio,
-    ratio!(optimizer_ns, step_ns) AS optimizer_ratio,
-    ratio!(other_ns, step_ns) AS other_ratio,
+    ratio!(dataloader_ns, whole_ns) AS dataloader_ratio,
+    ratio!(forward_ns, whole_ns) AS forward_ratio,
+    ratio!(backward_ns, whole_ns) AS backward_ratio,
+    ratio!(optimizer_ns, whole_ns) AS optimizer_ratio,
+    ratio!(other_ns, whole_ns) AS other_ratio,
     dataloader_idle_ns,
-    ratio!(dataloader_idle_ns, step_ns) AS dataloader_idle_ratio
-FROM steps
+    ratio!(dataloader_idle_ns, whole_ns) AS dataloader_idle_ratio
+-- A host that does not wait for the device marks steps that end before their work. Shares are over the longer of the two
+-- lengths.
+FROM (SELECT *, greatest(step_ns, coalesce(device_step_ns, step_ns)) AS whole_ns FROM steps)

@@ -41,7 +41,7 @@ work AS (
     GROUP BY k.rank
 ),
 found AS (
-    SELECT rank, count(*) AS step_count, count_if!(source = 'repetition') AS recurring_step_count
+    SELECT rank, count(*) AS step_count, count_if!(source IN ('repetition', 'pass')) AS recurring_step_count
     FROM steps
     WHERE source <> 'trace'
     GROUP BY rank

@@ -2,7 +2,7 @@
 --! row = "the run: what was recorded, by kind"
 --! window = "recording"
 --! scope = "run"
---! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "trace_completeness", "trace_outliers"]
+--! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "gpu_idle_causes", "idle_gap_causes", "trace_overhead", "trace_completeness", "trace_outliers"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "run" }
@@ -14,6 +14,8 @@
 --! annotation_count = { doc = "named ranges on the host", unit = "count", metric = "run" }
 --! call_count = { doc = "calls of the runtime or driver of a device", unit = "count", metric = "run" }
 --! launch_count = { doc = "of them, launches of kernels and graphs", unit = "count", metric = "run" }
+--! waited_launch_count = { doc = "of them, launches before a call that waits for a device; if no call does, before a call that waits for a stream or an event", unit = "count", metric = "run" }
+--! wait_name = "name of that call; absent without any"
 --! profiler_range_count = { doc = "kernels that the range profiler measured, which replaces the timeline", unit = "count", metric = "run" }
 --! device_event_count = { doc = "kernels, copies and fills that a device ran", unit = "count", metric = "run" }
 --! foreign_event_count = { doc = "events with a duration and counter samples that no part of PyTorch's profiler writes", unit = "count", metric = "run" }
@@ -25,11 +27,21 @@
 --! device_op_name = "the most frequent of these operators; absent without any"
 --! step_count = { doc = "steps of the rank with most", unit = "count", metric = "run" }
 --! step_source = "what marks them, see steps.source; absent without any"
+--! step_ns = { doc = "their mean duration on the host", unit = "ns", metric = "run" }
+--! recurring_op_count = { doc = "operators of a sequence that recurs in passes or in layers, see ranks.recurring_op_count, of the rank with most repetitions; absent if there is none", unit = "count", metric = "run" }
+--! recurrence_count = { doc = "its repetitions", unit = "count", metric = "run" }
+--! recurrence_dur_ns = { doc = "median from one repetition to the next", unit = "ns", metric = "run" }
 --! top_op_name = "operator with most time of its own on the host; absent without operators"
 --! top_op_ratio = { doc = "its share of the time of all operators of their own", unit = "ratio", metric = "run" }
 --! op_ratio = { doc = "share of the steps, or of the recording, in which the busiest thread is in an operator, of the rank with most; absent with a device", unit = "ratio", metric = "run" }
 --! warmup_ratio = { doc = "share of compiling, loading code, allocating device memory and first launches, without what recurs in later steps, of the rank with least; see run_warmup", unit = "ratio", metric = "run" }
 --! warmup_name = "name that takes most of it"
+--! busy_ratio = { doc = "share of recorded_ns in which a device runs anything within its window, of the device with most; absent without device activity", unit = "ratio", metric = "run" }
+--! idle_ratio = { doc = "share of the window in which a device runs nothing, of the device with least; absent without device activity", unit = "ratio", metric = "run" }
+--! startup_idle_ratio = { doc = "share of a device's idle time in which the host starts up, loads code or compiles (side warmup of idle_gap_causes, without the profiler), of the device with least; absent without device activity", unit = "ratio", metric = "run" }
+--! startup_idle_name = "name that takes most of that"
+--! profiler_ratio = { doc = "share of the steps, or of the recording, that the profiler itself takes, of the rank with least; absent if it wrote no overhead, see trace_overhead", unit = "ratio", metric = "run" }
+--! profiler_name = "the kind of overhead that takes most of it"
 --! outlier_ratio = { doc = "share of the recording that a few events alone cover, of the rank with most; see trace_outliers", unit = "ratio", metric = "run" }
 --! outlier_count = { doc = "number of these events", unit = "count", metric = "run" }
 --! outlier_name = "one of these events; absent if there are none"
@@ -56,6 +68,25 @@ calls AS (
         count(*) AS call_count,
         count_if!(is_launch!(name)) AS launch_count
     FROM runtime_calls
+),
+-- A wait for the device says more than one for a stream or an event.
+waits AS (
+    SELECT
+        rank,
+        coalesce(max(CASE WHEN is_of_device THEN ts_ns END), max(ts_ns)) AS last_ns,
+        coalesce(max(CASE WHEN is_of_device THEN name END), max(name)) AS name
+    FROM (
+        SELECT rank, ts_ns, CAST(name AS VARCHAR) AS name, name LIKE '%DeviceSynchronize' AS is_of_device
+        FROM runtime_calls
+        WHERE name LIKE '%Synchronize'
+    )
+    GROUP BY rank
+),
+waited AS (
+    SELECT count(*) AS waited_launch_count, max(w.name) AS wait_name
+    FROM runtime_calls c
+    JOIN waits w ON w.rank = c.rank
+    WHERE is_launch!(c.name) AND c.ts_ns < w.last_ns
 ),
 -- Categories of other parts of the profiler, beside those with a table of their own.
 foreign_spans AS (
@@ -107,10 +138,21 @@ read AS (
     HAVING count(*) > 0
 ),
 marked AS (
-    SELECT coalesce(max(n), 0) AS step_count, min(source) AS step_source
+    SELECT coalesce(max(n), 0) AS step_count, min(source) AS step_source, first_value(step_ns ORDER BY n DESC, rank) AS step_ns
     FROM (
-        SELECT rank, count(*) AS n, min(CAST(source AS VARCHAR)) AS source FROM steps WHERE source <> 'trace' GROUP BY rank
+        SELECT rank, count(*) AS n, min(CAST(source AS VARCHAR)) AS source, CAST(avg(dur_ns) AS BIGINT) AS step_ns
+        FROM steps
+        WHERE source <> 'trace'
+        GROUP BY rank
     )
+),
+recurring AS (
+    SELECT
+        first_value(CAST(recurring_op_count AS BIGINT) ORDER BY recurrence_count DESC, rank) AS recurring_op_count,
+        first_value(CAST(recurrence_count AS BIGINT) ORDER BY recurrence_count DESC, rank) AS recurrence_count,
+        first_value(recurrence_dur_ns ORDER BY recurrence_count DESC, rank) AS recurrence_dur_ns
+    FROM ranks
+    WHERE recurrence_count IS NOT NULL
 ),
 outliers AS (
     SELECT
@@ -125,31 +167,64 @@ warmups AS (
         min(ratio!(warmup_ns - coalesce(steady_compile_ns, 0), steps_ns)) AS warmup_ratio,
         first_value(warmup_name ORDER BY warmup_ns DESC, rank) AS warmup_name
     FROM run_warmup
+),
+passing AS (
+    SELECT rank, device, sum(dur_ns) AS startup_ns
+    FROM idle_gap_causes
+    WHERE side = 'warmup' AND cause <> 'profiler'
+    GROUP BY rank, device
+),
+passing_names AS (
+    SELECT CAST(name AS VARCHAR) AS name, sum(dur_ns) AS dur_ns
+    FROM idle_gap_causes
+    WHERE side = 'warmup' AND cause <> 'profiler'
+    GROUP BY 1
+),
+idle_times AS (
+    SELECT
+        max(c.window_ns - c.idle_ns) AS busy_ns,
+        min(c.idle_ratio) AS idle_ratio,
+        min(ratio!(coalesce(p.startup_ns, 0), c.idle_ns)) AS startup_idle_ratio,
+        (SELECT first_value(name ORDER BY dur_ns DESC, name) FROM passing_names) AS startup_idle_name
+    FROM gpu_idle_causes c
+    LEFT JOIN passing p ON p.rank = c.rank AND p.device = c.device
+),
+overheads AS (
+    SELECT min(overhead_ratio) AS profiler_ratio, first_value(top_name ORDER BY overhead_ns DESC, rank) AS profiler_name
+    FROM trace_overhead
+    WHERE overhead_ratio IS NOT NULL
 )
 SELECT
     r.rank_count, r.profiled_rank_count, r.event_count, r.recorded_ns,
     o.op_count,
     (SELECT count(*) FROM python_frames) AS frame_count,
     (SELECT count(*) FROM annotations WHERE NOT on_device) AS annotation_count,
-    c.call_count, c.launch_count,
+    c.call_count, c.launch_count, a.waited_launch_count, a.wait_name,
     (SELECT count(*) FROM profiler_ranges) AS profiler_range_count,
     (SELECT count(*) FROM kernels) + (SELECT count(*) FROM memcpys) + (SELECT count(*) FROM memsets) AS device_event_count,
     f.foreign_event_count, f.foreign_kinds, x.foreign_tool,
     coalesce(l.listed_device_count, 0) AS listed_device_count, l.listed_device_name,
     o.device_op_count + (SELECT count(*) FROM memory_events WHERE device_type <> 0) AS device_op_count,
     o.device_op_name,
-    m.step_count, m.step_source,
+    m.step_count, m.step_source, m.step_ns,
+    n.recurring_op_count, n.recurrence_count, n.recurrence_dur_ns,
     o.top_op_name, o.top_op_ratio,
     (SELECT max(ratio!(op_ns, window_ns)) FROM op_cpu_work) AS op_ratio,
     w.warmup_ratio, w.warmup_name,
+    ratio!(i.busy_ns, r.recorded_ns) AS busy_ratio, i.idle_ratio, i.startup_idle_ratio, i.startup_idle_name,
+    v.profiler_ratio, v.profiler_name,
     e.outlier_ratio, e.outlier_count, e.outlier_name, e.rest_ns,
     (SELECT coalesce(bool_or(is_truncated), false) FROM trace_completeness) AS is_truncated
 FROM read r
 CROSS JOIN ops o
 CROSS JOIN calls c
+CROSS JOIN waited a
+CROSS JOIN recurring n
 CROSS JOIN foreigners f
 CROSS JOIN tools x
 CROSS JOIN listed l
 CROSS JOIN marked m
 CROSS JOIN warmups w
+CROSS JOIN idle_times i
+CROSS JOIN overheads v
 CROSS JOIN outliers e

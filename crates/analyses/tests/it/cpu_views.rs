@@ -52,6 +52,26 @@ fn time_on_the_cpu_is_in_operators_loaders_and_python() {
 }
 
 #[test]
+fn operators_that_communicate_are_no_work_of_the_processor() {
+    let mut run = Run::default();
+    run.rank(0).without_device().step(0, 1, 0, 1_000, true);
+    run.op(0, "gloo:recv", 0, 600).op(0, "c10d::allreduce_", 600, 200).op(0, "aten::add_", 800, 50);
+    let session = run.open();
+    let columns = [
+        "top_op_name",
+        "top_op_ratio",
+        "communication_ns",
+        "communication_ratio",
+        "other_op_ratio",
+        "has_collectives",
+    ];
+    assert_eq!(rows(&session, "op_cpu_work", &columns), ["aten::add_ 0.05 800 0.8 0.05 true"]);
+    let mut run = Run::default();
+    run.rank(0).without_device().step(0, 1, 0, 1_000, true).op(0, "gloo:recv", 0, 600);
+    assert_eq!(rows(&run.open(), "op_cpu_work", &["top_op_name", "top_op_ratio"]), ["- 0"]);
+}
+
+#[test]
 fn ranks_with_a_device_do_not_run_on_the_cpu() {
     let mut run = Run::default();
     run.rank(0).step(0, 1, 0, 100, true).op(0, "aten::mm", 0, 10).kernel(
@@ -94,6 +114,61 @@ fn launches_without_kernels_are_a_device_that_was_not_recorded() {
 }
 
 #[test]
+fn the_time_of_the_host_is_that_of_its_busiest_thread() {
+    let mut run = Run::default();
+    run.rank(0).without_device().step_from("trace", 0, 0, 0, 1_000, true);
+    run.op_on(0, 1, "aten::normal_", 0, 400).op_on(0, 1, "aten::normal_", 400, 300);
+    run.op_on(0, 1, "aten::mul", 700, 20);
+    for start in [720, 820] {
+        run.call(0, "cudaFree", start, 90);
+    }
+    run.call(0, "cudaLaunchKernel", 910, 5);
+    // Another thread works less.
+    run.op_on(0, 7, "aten::copy_", 0, 500);
+    let session = run.open();
+    let columns = [
+        "name",
+        "kind",
+        "call_count",
+        "self_ns",
+        "outside_count",
+        "host_ns",
+        "thread_count",
+        "rank_launch_count",
+    ];
+    assert_eq!(
+        rows(&session, "trace_host_time", &columns),
+        [
+            "aten::mul operator 1 20 0 905 2 1",
+            "aten::normal_ operator 2 700 0 905 2 1",
+            "cudaFree call 2 180 2 905 2 1",
+            "cudaLaunchKernel call 1 5 1 905 2 1",
+        ]
+    );
+}
+
+#[test]
+fn launches_before_a_wait_are_counted() {
+    let counted = |waits: &[(&str, i64)]| {
+        let mut run = Run::default();
+        run.rank(0).without_device().step_from("trace", 0, 0, 0, 1_000, true);
+        for ts_ns in [10, 20, 40] {
+            run.call(0, "cudaLaunchKernel", ts_ns, 5);
+        }
+        for &(name, ts_ns) in waits {
+            run.call(0, name, ts_ns, 1);
+        }
+        rows(&run.open(), "trace_recording", &["launch_count", "waited_launch_count", "wait_name"])
+    };
+    assert_eq!(counted(&[]), ["3 0 -"]);
+    let stream = ("cudaStreamSynchronize", 30);
+    assert_eq!(counted(&[stream]), ["3 2 cudaStreamSynchronize"]);
+    // One that waits for the device decides.
+    let device = ("cudaDeviceSynchronize", 17);
+    assert_eq!(counted(&[stream, device]), ["3 1 cudaDeviceSynchronize"]);
+}
+
+#[test]
 fn recording_counts_what_other_tools_wrote() {
     let mut run = Run::default();
     run.rank(0).without_device();
@@ -102,4 +177,51 @@ fn recording_counts_what_other_tools_wrote() {
     }
     let columns = ["op_count", "foreign_event_count", "foreign_kinds", "device_event_count"];
     assert_eq!(rows(&run.open(), "trace_recording", &columns), ["0 3 sched, irq 0"]);
+}
+
+/// A chain of two element-wise operators of 100 us each, which begins at `ts_ns` on the thread of operators.
+fn chain(run: &mut Run, names: [&str; 2], ts_ns: i64) {
+    const DIMS: &str = "[[1000, 1000], [1000, 1000], [1000, 1000]]";
+    const TYPES: &str = r#"["float","float","float"]"#;
+    for (name, ts_ns) in names.into_iter().zip([ts_ns, ts_ns + 100_000]) {
+        run.op(0, name, ts_ns, 100_000).with_input_dims(DIMS).with_input_types(TYPES);
+    }
+}
+
+#[test]
+fn chains_belong_to_who_runs_them() {
+    let mut run = Run::default();
+    run.rank(0).without_device().step_from("trace", 0, 0, 0, 2_000_000, true);
+    chain(&mut run, ["aten::mul", "aten::add"], 0);
+    // Other operators separate chains.
+    run.op(0, "aten::nonzero", 250_000, 20_000);
+    // The loss is an operator around its parts.
+    run.op(0, "aten::binary_cross_entropy_with_logits", 300_000, 210_000);
+    chain(&mut run, ["aten::mul", "aten::sub"], 300_000);
+    run.op(0, "aten::nonzero", 550_000, 20_000);
+    run.annotation(0, "Optimizer.step#SGD.step", 600_000, 300_000).annotation_on(2);
+    chain(&mut run, ["aten::mul_", "aten::add_"], 600_000);
+    run.op(0, "aten::nonzero", 1_000_000, 20_000);
+    // An update outside of any range is known by its operators.
+    chain(&mut run, ["aten::add_", "aten::addcdiv_"], 1_100_000);
+    let session = run.open();
+    let mut owners = rows(&session, "roofline_cpu_chain_calls", &["owner", "name"]);
+    owners.sort();
+    assert_eq!(
+        owners,
+        [
+            "loss aten::mul",
+            "loss aten::sub",
+            "model aten::add",
+            "model aten::mul",
+            "optimizer aten::add_",
+            "optimizer aten::add_",
+            "optimizer aten::addcdiv_",
+            "optimizer aten::mul_",
+        ]
+    );
+    let columns = ["chain_ns", "chain_ratio", "optimizer_chain_ns", "optimizer_chain_ratio"];
+    assert_eq!(rows(&session, "op_cpu_efficiency", &columns), ["400000 0.2 400000 0.2"]);
+    let columns = ["chain_owner", "optimizer_chain_name"];
+    assert_eq!(rows(&session, "op_cpu_efficiency", &columns), ["model add_ > addcdiv_"]);
 }

@@ -119,12 +119,12 @@ fn idle_gap_after_a_sync_is_sync_except_loading() {
     let mut run = Run::default();
     run.rank(0)
         .step(0, 0, 0, 1_000, true)
-        .kernel(0, "computation", 0, 100, Some((-20, 10)))
-        .op_on(0, 1, "aten::item", 50, 70)
+        .kernel(0, "computation", 0, 100, Some((-300, 10)))
+        .op_on(0, 1, "aten::item", -250, 370)
         .op_on(0, 1, "aten::add", 200, 50)
         .annotation(0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 130, 20)
         .kernel(0, "computation", 300, 700, Some((230, 10)));
-    run.call(0, "cudaStreamSynchronize", 60, 50);
+    run.call(0, "cudaStreamSynchronize", -240, 350);
     let session = run.open();
     let columns = ["cause", "state", "dur_ns", "name", "op_name"];
     assert_eq!(
@@ -140,6 +140,70 @@ fn idle_gap_after_a_sync_is_sync_except_loading() {
     );
     let columns = ["read_count", "read_ns", "read_op_name", "call_ns", "copy_ns", "wait_count"];
     assert_eq!(rows(&session, "idle_syncs", &columns), ["1 180 aten::item 0 0 1"]);
+}
+
+/// Without a wait of 20 ns, the host would be ahead by 20 ns.
+#[test]
+fn idle_gap_after_a_short_wait_is_sync_for_as_long_as_it_lasted() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 1_000, true)
+        .kernel(0, "computation", 0, 100, Some((-20, 10)))
+        .op_on(0, 1, "aten::item", 80, 40)
+        .op_on(0, 1, "aten::add", 200, 50)
+        .kernel(0, "computation", 300, 700, Some((230, 10)));
+    run.call(0, "cudaStreamSynchronize", 90, 20);
+    assert_eq!(
+        parts(run),
+        [
+            "100 synchronization synchronization 10",
+            "100 synchronization op_dispatch 10",
+            "100 python python 80",
+            "100 op_dispatch op_dispatch 30",
+            "100 launch_api launch_api 10",
+            "100 launch_latency - 60",
+        ]
+    );
+}
+
+/// A long wait takes a lead from the host that would also have covered the gap after the next, short one.
+#[test]
+fn idle_gaps_after_short_waits_belong_to_a_long_one_before() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 2_000, true)
+        .kernel(0, "computation", 0, 500, Some((-20, 10)))
+        .op_on(0, 1, "aten::item", 90, 420)
+        .op_on(0, 1, "aten::item", 610, 60)
+        .kernel(0, "computation", 600, 50, Some((580, 10)))
+        .kernel(0, "computation", 750, 1_250, Some((730, 10)));
+    run.call(0, "cudaStreamSynchronize", 100, 402);
+    run.call(0, "cudaStreamSynchronize", 640, 12);
+    let idle: Vec<String> = rows(&run.open(), "gpu_idle_causes", &["sync_ns", "idle_ns"]);
+    assert_eq!(idle, ["200 200"]);
+}
+
+/// Without operators, what the host does after a wait of 3 us is unknown.
+#[test]
+fn idle_gap_after_a_short_wait_without_operators_has_no_host_events() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 2 * MS, true)
+        .kernel(0, "computation", 0, 100 * US, Some((-20 * US, 10 * US)))
+        .kernel(0, "computation", MS, MS, Some((MS - 20 * US, 10 * US)));
+    run.call(0, "cudaStreamSynchronize", 99 * US, 3 * US);
+    let causes: Vec<String> = rows(&run.open(), "idle_gap_causes", &["cause", "dur_ns"]);
+    assert_eq!(
+        causes,
+        [
+            // In the call, and after it.
+            "synchronization 2000",
+            "synchronization 1000",
+            "no_host_events 877000",
+            "launch_api 10000",
+            "launch_latency 10000",
+        ]
+    );
 }
 
 #[test]
@@ -402,11 +466,11 @@ fn idle_gap_in_an_operator_that_launches_nothing_is_cpu_compute() {
     run.rank(0)
         .step_from("trace", 0, 0, 0, 20 * MS, true)
         .kernel(0, "computation", 0, 100 * US, Some((-20, 10)))
-        // A cast on the CPU, an operator that launches, one that takes memory, and one that is short.
+        // A cast on the CPU, an operator that launches, one that takes memory, and one that makes a view.
         .op_on(0, 1, "aten::copy_", MS, 5 * MS)
         .op_on(0, 1, "aten::mm", 7 * MS, 3 * MS)
         .op_on(0, 1, "aten::empty", 11 * MS, 2 * MS)
-        .op_on(0, 1, "aten::max", 14 * MS, 900 * US)
+        .op_on(0, 1, "aten::view", 14 * MS, 900 * US)
         .kernel(0, "computation", 10 * MS, 10 * US, Some((9 * MS, 10 * US)))
         .kernel(0, "computation", 16 * MS, 4 * MS, Some((15 * MS, MS - 10 * US)));
     let session = run.open();
@@ -432,10 +496,10 @@ fn idle_gap_after_a_sync_leaves_cpu_compute_alone() {
     let mut run = Run::default();
     run.rank(0)
         .step_from("trace", 0, 0, 0, 10 * MS, true)
-        .kernel(0, "computation", 0, 100 * US, Some((-20, 10)))
+        .kernel(0, "computation", 0, 100 * US, Some((-4 * MS, 10)))
         .op_on(0, 1, "aten::max", MS, 3 * MS)
         .kernel(0, "computation", 5 * MS, 5 * MS, Some((5 * MS - 20 * US, 10 * US)));
-    run.call(0, "cudaStreamSynchronize", 50 * US, 60 * US);
+    run.call(0, "cudaStreamSynchronize", -3 * MS, 3 * MS + 110 * US);
     assert_eq!(
         parts(run),
         [
@@ -448,6 +512,111 @@ fn idle_gap_after_a_sync_leaves_cpu_compute_alone() {
     );
 }
 
+/// Work of the CPU counts whatever its length; numbers and views are the cost of calling operators.
+#[test]
+fn idle_gap_in_short_operators_on_the_cpu_is_cpu_compute() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 2 * MS, true)
+        .kernel(0, "computation", 0, 100 * US, Some((-20, 10)))
+        .op_on(0, 1, "aten::matmul", 200 * US, 330 * US)
+        .with_input_dims("[[64, 64], [64, 64]]")
+        .op_on(0, 1, "aten::bmm", 205 * US, 320 * US)
+        .with_input_dims("[[1, 64, 64], [1, 64, 64]]")
+        .op_on(0, 1, "aten::add_", 600 * US, 20 * US)
+        .with_input_dims("[[], [], []]")
+        .op_on(0, 1, "aten::view", 700 * US, 30 * US)
+        .with_input_dims("[[64, 64], []]")
+        .kernel(0, "computation", MS, MS, Some((MS - 20 * US, 10 * US)));
+    let session = run.open();
+    let columns = ["cpu_compute_ns", "op_dispatch_ns", "top_cpu_name", "creation_ns"];
+    assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["330000 50000 aten::matmul 0"]);
+    assert_eq!(rows(&session, "cpu_computations", &["name", "dur_ns"]), ["aten::matmul 330000"]);
+}
+
+/// Inputs that are created on the CPU and copied are a finding of their own.
+#[test]
+fn idle_gap_in_a_creation_before_a_copy_is_creation() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 2 * MS, true)
+        .kernel(0, "computation", 0, 100 * US, Some((-20, 10)))
+        .op_on(0, 1, "aten::randn", 200 * US, 500 * US)
+        .op_on(0, 1, "aten::normal_", 210 * US, 480 * US)
+        .memcpy(0, MS, MS, 1_000_000, Some((MS - 20 * US, 10 * US)))
+        .with_direction("Memcpy HtoD (Pageable -> Device)", "HtoD");
+    let session = run.open();
+    let columns =
+        ["cpu_compute_ns", "creation_ns", "cpu_work_ns", "top_cpu_name", "top_creation_name"];
+    assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["500000 500000 0 - aten::randn"]);
+    let columns = ["init_idle_ns", "init_idle_ratio", "init_idle_name", "init_ratio"];
+    assert_eq!(rows(&session, "op_call_sites", &columns), ["500000 0.25 aten::randn 0.25"]);
+}
+
+/// Time that does not recur has owners: setting the runtime up, compiling, loading code, and the profiler.
+#[test]
+fn idle_gap_in_start_up_compiling_and_the_profiler_is_warmup() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step_from("trace", 0, 0, 0, 20 * MS, true)
+        .annotation(0, "_compile.compile_inner (dynamo_timed)", 6 * MS, 2 * MS)
+        .op_on(0, 1, "aten::mm", 9 * MS, 4 * MS)
+        .overhead(0, "Activity Buffer Request", 10 * MS, 2 * MS)
+        .overhead(0, "Command Buffer Full", 14 * MS, MS)
+        .kernel(0, "computation", 12 * MS + 500 * US, MS, Some((12 * MS + 100 * US, 10 * US)))
+        .kernel(0, "computation", 16 * MS, 4 * MS, Some((15 * MS + 500 * US, 10 * US)));
+    run.call(0, "cudaGetDeviceProperties", MS, 3 * MS);
+    // As long as creating a context, and as short as any allocation.
+    run.call(0, "cudaMalloc", 4 * MS, MS);
+    run.call(0, "cuModuleLoadData", 5 * MS, 500 * US);
+    let session = run.open();
+    // Before the first event, the host is unknown.
+    let columns = [
+        "startup_ns",
+        "compiling_ns",
+        "first_launch_ns",
+        "profiler_ns",
+        "allocation_ns",
+        "unattributed_ns",
+    ];
+    assert_eq!(
+        rows(&session, "gpu_idle_causes", &columns),
+        ["3000000 2000000 500000 2000000 1000000 8500000"]
+    );
+    let columns = ["kind", "name", "ts_ns", "end_ns"];
+    assert_eq!(
+        rows(&session, "host_warmups", &columns).len(),
+        4,
+        "a full queue is neither start-up nor the profiler's work"
+    );
+    assert_eq!(rows(&session, "trace_overhead", &["overhead_count", "overhead_ns"]), ["2 2000000"]);
+    let columns = ["startup_idle_ratio", "profiler_ratio", "profiler_name"];
+    let recorded = rows(&session, "trace_recording", &columns);
+    assert_eq!(recorded, ["0.366667 0.1 Activity Buffer Request"]);
+}
+
+/// Compiling in a later step than the first recurs.
+#[test]
+fn idle_gap_in_a_recompilation_is_of_the_host() {
+    let mut run = Run::default();
+    run.rank(0)
+        .step(0, 0, 0, 10 * MS, true)
+        .step(0, 1, 10 * MS, 10 * MS, true)
+        .annotation(0, "_compile.compile_inner (dynamo_timed)", MS, 2 * MS)
+        .annotation(0, "_compile.compile_inner (dynamo_timed)", 12 * MS, 3 * MS)
+        .op_on(0, 1, "aten::mm", 8 * MS, MS)
+        .op_on(0, 1, "aten::mm", 18 * MS, MS)
+        .kernel_in_step(0, 0, 9 * MS, MS, (8 * MS, 10 * US))
+        .kernel_in_step(0, 1, 19 * MS, MS, (18 * MS, 10 * US));
+    let session = run.open();
+    let query = ["cause", "side", "dur_ns"];
+    let compiling: Vec<String> = rows(&session, "idle_gap_causes", &query)
+        .into_iter()
+        .filter(|row| row.starts_with("compiling"))
+        .collect();
+    assert_eq!(compiling, ["compiling warmup 2000000", "compiling host 3000000"]);
+}
+
 /// The step is another process's: what the thread that launches does after its last event is unknown.
 #[test]
 fn idle_gap_outside_the_events_of_its_thread_has_no_host_events() {
@@ -455,7 +624,7 @@ fn idle_gap_outside_the_events_of_its_thread_has_no_host_events() {
     run.rank(0)
         .step(0, 0, 0, 50 * MS, true)
         .op_on(0, 5, "aten::add", 40 * US, 30 * US)
-        .op_on(0, 5, "aten::add", 200 * US, 100 * US)
+        .op_on(0, 5, "aten::view", 200 * US, 100 * US)
         .kernel(0, "computation", 100 * US, 10 * US, Some((50 * US, 10 * US)));
     run.launched_and_called_by_thread(5);
     assert_eq!(
@@ -550,7 +719,7 @@ fn idle_gap_after_the_last_work_is_the_end_of_the_recording() {
         .kernel(0, "computation", 0, 100 * US, Some((0, 10 * US)))
         .annotation(0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 8 * MS, MS)
         .op_on(0, 1, "aten::max", MS, 2 * MS)
-        .op_on(0, 1, "aten::add", 4 * MS, MS / 2);
+        .op_on(0, 1, "aten::view", 4 * MS, MS / 2);
     run.call(0, "cudaDeviceSynchronize", 50 * US, 60 * US);
     let session = run.open();
     assert_eq!(

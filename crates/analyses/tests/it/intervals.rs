@@ -110,15 +110,46 @@ fn causes(activities: &[Activity], waits: &[Wait], (from, to): (i64, i64)) -> Ca
     let loading = |t: i64| waits.iter().any(|w| w.loading && w.ts <= t && t < w.ts + w.dur);
     let waiting = |t: i64| waits.iter().any(|w| !w.loading && w.ts <= t && t <= w.ts + w.dur);
     let in_wait = |t: i64| waits.iter().any(|w| !w.loading && w.ts <= t && t < w.ts + w.dur);
+    let gaps: Vec<(i64, i64)> = {
+        let mut until = from;
+        let mut gaps: Vec<(i64, i64)> = Vec::new();
+        for a in activities {
+            gaps.push((until, a.ts.min(to)));
+            until = until.max(a.ts + a.dur);
+        }
+        gaps.push((until, to));
+        gaps.into_iter().filter(|(start, end)| start < end).collect()
+    };
+    // Without its waits, the host would be ahead by their length, less the idle time since. At this scale, waits follow each
+    // other without a pause, so all that reach into gaps count once the first of them begins a gap.
+    let reaches_into_gap =
+        |w: &&Wait| gaps.iter().any(|&(start, end)| start <= w.ts + w.dur && end > w.ts);
+    let counted: Vec<&Wait> =
+        waits.iter().filter(|w| !w.loading).filter(reaches_into_gap).collect();
+    let is_counted = |t: &i64| counted.iter().any(|w| w.ts <= *t && *t < w.ts + w.dur);
+    let waited = (0..END as i64).filter(is_counted).count() as i64;
+    let (mut lead, mut has_waited) = (0, false);
     for a in activities {
         let start = busy_until;
         busy_until = busy_until.max(a.ts + a.dur);
+        let is_late = a.launch.is_some_and(|(ts, dur)| ts + dur > start) && start < a.ts.min(to);
+        if is_late && waiting(start) && !has_waited {
+            has_waited = true;
+            lead += waited;
+        }
+        let mut left = if is_late && waiting(start) { lead } else { 0 };
+        if is_late {
+            lead = (lead - (a.ts.min(to) - start)).max(0);
+        }
         for t in start..a.ts.min(to) {
             *match a.launch {
                 Some((ts, dur)) if ts + dur <= start => &mut sums.device_wait,
                 // Until the launch has returned, the thread may be loading.
                 Some((ts, dur)) if t < ts + dur && loading(t) => &mut sums.dataloader,
-                Some(_) if waiting(start) => &mut sums.sync,
+                Some(_) if left > 0 => {
+                    left -= 1;
+                    &mut sums.sync
+                }
                 Some((ts, dur)) if t < ts + dur && in_wait(t) => &mut sums.sync,
                 Some(_) if is_known => &mut sums.host,
                 _ => &mut sums.cannot_tell,

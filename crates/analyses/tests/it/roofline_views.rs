@@ -1,6 +1,7 @@
 //! Views on what devices could do, on tables written by hand; every number is worked out in the comments.
 
-use query::Params;
+use query::{Params, Session};
+use trace_model::retiming::{FixEdits, FixEffect, RetimingRequest};
 
 use crate::support::{Run, rows};
 
@@ -162,7 +163,9 @@ fn unknown_device_has_rates_without_efficiency() {
     let session = run.call("aten::mm", 0, "[[1000, 1000], [1000, 1000]]", BF16, 8_000_000).open();
     assert_eq!(
         rows(&session, "op_roofline", &["tflops_per_s", "efficiency_ratio", "reason"]),
-        ["0.25 - the table of devices does not know this device: add it with --devices FILE"]
+        [
+            "0.25 - the table of devices does not know this device, its rates are derived as a range: add it with --devices FILE"
+        ]
     );
 }
 
@@ -386,4 +389,182 @@ fn invalid_device_table_is_an_error() {
     params.set("device_table", "[[device]]\nname = 3\n");
     let error = run().open_with(&params).analyze("roofline_calls").unwrap_err().to_string();
     assert!(error.contains("the table of devices: line 2"), "{error}");
+}
+
+/// A matmul of 8192 x 8192 x 8192, 1.0995 * 10^12 operations, in 16 bits.
+fn large_matmul(run: Run, kernel_ns: i64) -> Run {
+    run.call("aten::mm", 0, "[[8192, 8192], [8192, 8192]]", BF16, kernel_ns)
+}
+
+const RANGE: [&str; 6] = [
+    "peak_source",
+    "peak_tflops",
+    "peak_low_tflops",
+    "peak_high_tflops",
+    "achievable_low_tflops",
+    "observed_tflops",
+];
+
+fn rates(session: &Session, dtype: &str) -> Vec<String> {
+    let columns: Vec<&str> = ["dtype"].into_iter().chain(RANGE).collect();
+    let rows = rows(session, "roofline_devices", &columns).into_iter();
+    rows.filter(|row| row.starts_with(&format!("{dtype} "))).collect()
+}
+
+#[test]
+fn device_in_no_table_has_a_range_of_peaks() {
+    // 132 multiprocessors of 2,048 multiply-adds a clock, at 1.5 to 2 GHz; good programs reach at least 70 %.
+    let slow = large_matmul(run(), 10_000_000).open();
+    assert_eq!(rates(&slow, "bf16"), ["bf16 derived - 811.008 1081.344 567.7056 109.951163"]);
+    // At 1.2 ms it does 916 TFLOP/s: the clock is 1.695 GHz at least.
+    let fast = large_matmul(run(), 1_200_000).open();
+    assert_eq!(rates(&fast, "bf16"), ["bf16 derived - 916.25969 1081.344 916.25969 916.25969"]);
+    assert!(
+        rates(&fast, "fp32")[0].starts_with("fp32 derived - 57."),
+        "{:?}",
+        rates(&fast, "fp32")
+    );
+    // No such chip is twice as fast: something is wrong, and nothing is derived.
+    let wrong = large_matmul(run(), 500_000).open();
+    assert_eq!(rows(&wrong, "roofline_devices", &["peak_source", "dtype"]), ["- -"]);
+    // An unknown compute capability.
+    let mut unknown = run();
+    unknown.of_chip((99, 0), 132);
+    let unknown = large_matmul(unknown, 10_000_000).open();
+    assert_eq!(rows(&unknown, "roofline_devices", &["peak_source", "dtype"]), ["- -"]);
+    // A listed device has no range.
+    let own = large_matmul(run(), 2_000_000_000).open_with(&params());
+    assert_eq!(rates(&own, "bf16"), ["bf16 own file 1 1 1 0.5 0.549756"]);
+    let mut listed = run();
+    listed.device_named(0, "NVIDIA H100 80GB HBM3");
+    let listed = large_matmul(listed, 10_000_000).open();
+    assert_eq!(rates(&listed, "bf16"), ["bf16 table 989.4 989.4 989.4 791.52 109.951163"]);
+}
+
+#[test]
+fn views_say_that_a_peak_is_derived() {
+    // 110 TFLOP/s; good programs reach 567.7 to 973.2.
+    let mut run = large_matmul(run(), 10_000_000);
+    run.with_step(0);
+    let session = run.open();
+    let columns = [
+        "peak_source",
+        "peak",
+        "efficiency_ratio",
+        "efficiency_low_ratio",
+        "efficiency_high_ratio",
+    ];
+    assert_eq!(rows(&session, "op_roofline", &columns), ["derived - - 0.112978 0.193676"]);
+    let reasons = rows(&session, "op_roofline", &["reason"]);
+    assert!(reasons[0].contains("derived as a range: add it with --devices"), "{reasons:?}");
+    // Rules judge the efficiency, which is absent.
+    assert_eq!(rows(&session, "op_below_roofline", &["efficiency_ratio", "loss_ns"]), ["- -"]);
+    let mfu = rows(&session, "gpu_mfu", &["peak_source", "mfu_ratio", "reason"]);
+    assert!(mfu[0].starts_with("derived - the table of devices does not know"), "{mfu:?}");
+}
+
+/// The shipped fix of this name, as it is re-timed.
+fn effect(session: &Session, name: &str) -> FixEffect {
+    let rules = trace_advisor::default_rules();
+    let fix = rules.fixes().iter().find(|fix| fix.name == name).expect("a fix");
+    let edits = FixEdits {
+        name: fix.name.clone(),
+        edits: fix.edits.clone(),
+        weight: 1.0,
+        is_certain: true,
+        instead_of: Vec::new(),
+    };
+    let request = RetimingRequest { fixes: vec![edits], ..RetimingRequest::default() };
+    let ranks = || analyses::RetimingRanks::load(session, &[]);
+    let retimed = analyses::retime(session, &request, ranks).unwrap();
+    assert_eq!(retimed.left_out.len(), 0, "{:?}", retimed.left_out);
+    retimed.retiming.fixes.into_iter().next().expect("an effect")
+}
+
+/// A recording of this length, without steps.
+fn run_of(dur_ns: i64) -> Run {
+    let mut run = stepless();
+    run.step_from("trace", 0, 0, 0, dur_ns, true);
+    run
+}
+
+/// A matmul of 2048 x 2048 x 2048 in 32 bits, 1.718 * 10^10 operations, on ordinary units.
+fn single_precision_matmul(mut run: Run, kernel_ns: i64) -> Run {
+    run = run.call("aten::mm", 0, "[[2048, 2048], [2048, 2048]]", FP32, kernel_ns);
+    run.on_tensor_cores("no").kernel_named("ampere_sgemm_128x64_tn");
+    run
+}
+
+#[test]
+fn gain_of_16_bits_is_unknown_on_an_unknown_gpu() {
+    let mut run = run_of(1_300_200);
+    run.device_named(0, "NVIDIA Future 1").of_chip((99, 0), 46);
+    let session = single_precision_matmul(run, 1_300_000).open();
+    for name in ["mixed-precision", "tf32"] {
+        let effect = effect(&session, name);
+        let unknown = effect.unknown.expect("an unknown effect");
+        assert_eq!(
+            unknown.reason,
+            "the GPU (NVIDIA Future 1) is not in the device table: add it with --devices FILE"
+        );
+        assert!(unknown.time_pct > 90.0 && !effect.is_planned, "{unknown:?}");
+    }
+    // A share of the time is not a gain.
+    let columns = ["missed_ns", "missed_gain_ratio", "tf32_gain_ratio"];
+    assert_eq!(rows(&session, "gpu_tensor_cores", &columns), ["1300000 - -"]);
+}
+
+#[test]
+fn gain_of_16_bits_on_an_unlisted_gpu_is_a_range_below_its_peak() {
+    let mut run = run_of(1_300_200);
+    // 46 multiprocessors of 256 multiply-adds, at 2.3 to 2.65 GHz: 54.2 to 62.4 TFLOP/s. The recording shows 13.2.
+    run.device_named(0, "NVIDIA GeForce RTX 4071").of_chip((8, 9), 46);
+    let session = single_precision_matmul(run, 1_300_000).open();
+    let FixEffect { alone_pct, unknown, .. } = effect(&session, "mixed-precision");
+    assert_eq!(unknown, None);
+    assert!(alone_pct.low < 40.0 && alone_pct.high > 50.0, "{alone_pct:?}");
+    assert!(alone_pct.high <= 100.0 * (1.0 - 13.2 / 62.4), "{alone_pct:?}");
+}
+
+#[test]
+fn gain_of_16_bits_is_unknown_for_replayed_kernels_without_shapes() {
+    let mut run = run_of(2_001_100);
+    run.device_named(0, "NVIDIA A100-SXM4-80GB").of_chip((8, 0), 108);
+    run.kernel(0, "computation", 1_000, 2_000_000, Some((500, 100)));
+    run.launched_by_graph(1).on_tensor_cores("no").kernel_named("ampere_sgemm_128x64_nn");
+    let session = run.open();
+    let unknown = effect(&session, "mixed-precision").unknown.expect("an unknown effect");
+    assert!(unknown.reason.starts_with("replayed kernels have no shapes"), "{unknown:?}");
+    assert_eq!(
+        rows(&session, "gpu_tensor_cores", &["missed_ns", "missed_gain_ratio"]),
+        ["2000000 -"]
+    );
+}
+
+#[test]
+fn gain_of_16_bits_does_not_exceed_the_peak() {
+    let mut run = run_of(2_600_200);
+    // 6.6 TFLOP/s of 65: a tenth is left.
+    run.device_named(0, "Tesla T4").of_chip((7, 5), 40);
+    let session = single_precision_matmul(run, 2_600_000).open();
+    let effect = effect(&session, "mixed-precision");
+    let left_pct = 100.0 * 2.0 * 2048.0_f64.powi(3) / 65e12 / 2.6e-3;
+    assert!(effect.alone_pct.high <= 100.0 - left_pct + 0.1, "{effect:?}");
+    assert!(effect.alone_pct.low > 50.0, "{effect:?}");
+    // The plan says the same.
+    let left_ns = 2.0 * 2048.0_f64.powi(3) / 65e3;
+    assert!(effect.step_ns.low >= left_ns - 1.0, "{effect:?}");
+}
+
+/// If up to a quarter of the targets of a fix is unknown, the rest gives a number.
+#[test]
+fn gain_is_known_if_most_of_the_time_is() {
+    let mut run = run_of(2_510_100);
+    run.device_named(0, "NVIDIA A100-SXM4-80GB").of_chip((8, 0), 108);
+    let mut run = single_precision_matmul(run, 2_000_000);
+    run.kernel(0, "computation", 2_010_000, 500_000, Some((10_000, 10)));
+    run.launched_by_graph(1).on_tensor_cores("no").kernel_named("ampere_sgemm_128x64_nn");
+    let known = effect(&run.open(), "mixed-precision");
+    assert_eq!(known.unknown, None);
+    assert!(known.alone_pct.mid > 30.0 && known.alone_pct.high < 100.0, "{known:?}");
 }

@@ -99,6 +99,55 @@ fn kernel_families_by_name_and_type() {
 }
 
 #[test]
+fn matmuls_are_a_family_without_convolutions_attention_and_their_copies() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 1_000, true);
+    let kernels = [
+        ("ampere_sgemm_128x64_tn", "aten::addmm", 80),
+        ("Cijk_Ailk_Bljk_HHS_BH_MT128x128x16", "", 70),
+        ("void custom_product_kernel", "aten::mm", 60),
+        // The bias, copied before the product.
+        ("void at::native::elementwise_kernel<128, 4>", "aten::addmm", 50),
+        ("sm80_xmma_fprop_implicit_gemm_f16", "aten::cudnn_convolution", 40),
+        ("cutlass_80_tensorop_f16_s16816gemm", "aten::cudnn_convolution", 30),
+        ("void pytorch_flash::flash_fwd_kernel", "aten::_flash_attention_forward", 20),
+    ];
+    for (i, (name, op, dur_ns)) in kernels.into_iter().enumerate() {
+        let start = 100 * i as i64;
+        let launch = Some((start, 5));
+        run.op(0, op, start, 10);
+        run.kernel_on(0, "computation", (0, 7), start + 10, dur_ns, launch, Some(1), name);
+        if !op.is_empty() {
+            run.launched_by_op();
+        }
+    }
+    let columns = ["kernel_ns", "matmul_ns", "matmul_ratio", "conv_ns", "attention_ns"];
+    assert_eq!(rows(&run.open(), "kernel_families", &columns), ["350 210 0.6 70 20"]);
+}
+
+/// A host that launches a step and continues with the next one while the device needs 40 times as long.
+#[test]
+fn shares_of_a_step_include_the_device_work_that_it_launched() {
+    let mut run = Run::default();
+    run.rank(0);
+    for i in 0..2 {
+        let start = 100 * i;
+        run.step(0, i, start, 100, i == 1)
+            .annotation(0, "Optimizer.step#SGD.step", start + 50, 40)
+            .kernel_in_step(0, i, 100 + 4_000 * i, 4_000, (start + 5, 1));
+    }
+    let session = run.open();
+    let columns = ["step_ns", "device_step_ns", "optimizer_ns", "optimizer_ratio"];
+    assert_eq!(
+        rows(&session, "step_phases_by_step", &columns),
+        ["100 4100 40 0.009756", "100 4000 40 0.01"]
+    );
+    assert_eq!(rows(&session, "step_phases", &columns), ["100 4050 40 0.009877"]);
+    // Both steps together.
+    assert_eq!(rows(&session, "step_optimizer", &["host_ns", "host_ratio"]), ["80 0.009877"]);
+}
+
+#[test]
 fn compilation_after_the_first_step_is_not_warm_up() {
     let mut run = Run::default();
     run.rank(0)
@@ -453,6 +502,50 @@ fn profiler_overhead_counts_once() {
     assert_eq!(rows(&run.open(), "trace_overhead", &columns), ["3 200 0.2 Buffer Flush 1"]);
 }
 
+/// One kernel at three places of a graph, which is launched in an operator with shapes.
+fn replays_of_three_products(has_node_ids: bool, dur_ns: impl Fn(i64, usize) -> i64) -> Run {
+    let mut run = Run::default();
+    run.rank(0);
+    for i in 0..12 {
+        let start = i * 1_000;
+        run.step(0, i, start, 1_000, i == 11);
+        run.op(0, "CompiledFunction", start, 50).with_input_dims("[[512, 2048]]").with_shapes();
+        for place in 0..3 {
+            let ts_ns = start + 100 + 250 * place as i64;
+            let launch = Some((start + 5 + place as i64, 1));
+            let dur_ns = dur_ns(i, place);
+            run.kernel_on(0, "computation", (0, 7), ts_ns, dur_ns, launch, Some(i), "gemm");
+            run.launched_by_op();
+            if has_node_ids {
+                run.replays_node(7, place as i64);
+            }
+        }
+        run.launched_by_graph(3).without_capture(3);
+    }
+    run
+}
+
+#[test]
+fn executions_of_a_graph_compare_by_their_place_in_it() {
+    const DURATIONS: [i64; 3] = [220, 57, 166];
+    let columns = ["shaped_ratio", "varying_count", "varying_cv_ratio", "drift_ns"];
+    for has_node_ids in [false, true] {
+        let run = replays_of_three_products(has_node_ids, |_, place| DURATIONS[place]);
+        assert_eq!(rows(&run.open(), "kernel_variation", &columns), ["1 0 0 0"], "{has_node_ids}");
+        // The last place takes twice or half as long in every second step.
+        let alternating = |i: i64, place: usize| match (place, i % 2) {
+            (2, 0) => 60,
+            (2, _) => 180,
+            _ => DURATIONS[place],
+        };
+        let run = replays_of_three_products(has_node_ids, alternating);
+        let session = run.open();
+        assert_eq!(rows(&session, "kernel_variation", &["varying_count"]), ["1"], "{has_node_ids}");
+        let columns = ["varying_name", "varying_mean_ns", "varying_cv_ratio"];
+        assert_eq!(rows(&session, "kernel_variation", &columns), ["gemm 120 0.522233"]);
+    }
+}
+
 #[test]
 fn kernel_slowdown_by_drift_and_communication() {
     let mut run = Run::default();
@@ -521,6 +614,98 @@ fn antipatterns_are_found_by_names() {
     }
 }
 
+/// Two passes of a batch norm and a dropout; `flags` are their arguments, if these were recorded.
+fn modes(flags: Option<[&str; 2]>, counts_batches: bool, draws: bool) -> Run {
+    let mut run = Run::default();
+    run.rank(0);
+    for start in [0, 1_000] {
+        run.op(0, "aten::conv2d", start, 100);
+        if counts_batches {
+            run.op(0, "aten::add_", start + 100, 5);
+        }
+        run.op(0, "aten::batch_norm", start + 110, 50)
+            .with_input_dims("[[8,4,9,9],[4],[4],[4],[4],[],[],[],[]]");
+        let norm = run.last_op();
+        if let Some([training, _]) = flags {
+            run.with_args(&format!(
+                r#"{{"Concrete Inputs":["","","","","","{training}","0.1","1e-05","True"]}}"#
+            ));
+        }
+        run.op(0, "aten::native_batch_norm", start + 115, 40).with_parent_op(norm);
+        run.op(0, "aten::dropout", start + 200, 50);
+        let dropout = run.last_op();
+        if let Some([_, train]) = flags {
+            run.with_args(&format!(r#"{{"Concrete Inputs":["","0.5","{train}"]}}"#));
+        }
+        if draws {
+            run.op(0, "aten::bernoulli_", start + 210, 10).with_parent_op(dropout);
+        }
+    }
+    run
+}
+
+#[test]
+fn training_mode_is_told_by_arguments_or_by_what_modules_do() {
+    let columns = ["training_batch_norm_count", "active_dropout_count", "mode_evidence_count"];
+    let of = |run: Run| rows(&run.open(), "run_training_mode", &columns);
+    assert_eq!(of(modes(Some(["True", "True"]), true, true)), ["2 2 3"]);
+    assert_eq!(of(modes(Some(["False", "False"]), false, false)), ["0 0 0"]);
+    // Monte Carlo dropout; statistics that are calibrated again.
+    assert_eq!(of(modes(Some(["False", "True"]), false, true)), ["0 2 0"]);
+    assert_eq!(of(modes(Some(["True", "False"]), true, false)), ["2 0 0"]);
+    // Without shapes.
+    assert_eq!(of(modes(None, true, true)), ["2 2 3"]);
+    assert_eq!(of(modes(None, false, false)), ["0 0 0"]);
+    // Training: a backward pass follows.
+    let mut run = modes(Some(["True", "True"]), true, true);
+    run.op(0, "autograd::engine::evaluate_function: MulBackward0", 3_000, 10);
+    assert_eq!(of(run), ["2 2 0"]);
+}
+
+#[test]
+fn kernels_of_batch_norm_tell_its_mode() {
+    let signs = |kernel: &str| {
+        let mut run = modes(None, false, true);
+        run.kernel_on(0, "other", (0, 7), 200, 50, None, None, kernel);
+        rows(
+            &run.open(),
+            "run_training_mode",
+            &["training_batch_norm_count", "mode_evidence_count"],
+        )
+    };
+    assert_eq!(signs("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512>"), ["2 3"]);
+    assert_eq!(signs("void cudnn::bn_fw_inf_1C11_kernel_NCHW<float, float, true, 1>"), ["0 0"]);
+}
+
+#[test]
+fn gradients_are_never_cleared_if_all_are_added_and_nothing_fills_tensors() {
+    let steps = |is_added: bool, clears: Option<&str>| {
+        let mut run = Run::default();
+        run.rank(0);
+        for start in [0, 1_000, 2_000] {
+            for at in [100, 200] {
+                run.op(0, "torch::autograd::AccumulateGrad", start + at, 50);
+                let node = run.last_op();
+                let child = if is_added { "aten::add_" } else { "aten::detach" };
+                run.op(0, child, start + at + 5, 20).with_parent_op(node);
+            }
+            // A batch of zeros is not a gradient.
+            run.op(0, "aten::zeros", start + 10, 20);
+            let zeros = run.last_op();
+            run.op(0, "aten::zero_", start + 12, 10).with_parent_op(zeros);
+            run.annotation(0, "Optimizer.step#SGD.step", start + 400, 100);
+            if let Some(name) = clears {
+                run.op(0, name, start + 600, 10);
+            }
+        }
+        rows(&run.open(), "run_gradients", &["added_count", "cleared_count", "never_cleared_count"])
+    };
+    assert_eq!(steps(true, None), ["6 0 3"]);
+    assert_eq!(steps(true, Some("aten::zero_")), ["6 3 0"]);
+    assert_eq!(steps(true, Some("aten::_foreach_zero_")), ["6 3 0"]);
+    assert_eq!(steps(false, None), ["0 0 0"]);
+}
+
 #[test]
 fn anomaly_mode_searches_gradients_for_nan() {
     let mut run = Run::default();
@@ -545,13 +730,14 @@ fn anomaly_mode_searches_gradients_for_nan() {
     run.op_on(0, 1, "autograd::engine::evaluate_function: AddBackward0", 700, 50);
     let other = run.last_op();
     run.op_on(0, 1, "aten::isnan", 710, 20).with_parent_op(other);
-    // The gradient, its search, and what comes once the answer was read: the device idles from 280 on.
+    // The gradient, its search, and as much time after the answer was read as the host waited for it: the device idles from
+    // 280 on.
     run.kernel(0, "computation", 0, 200, Some((-20, 2)));
     run.kernel(0, "computation", 240, 40, Some((230, 5)));
     run.kernel(0, "computation", 500, 500, Some((450, 5)));
     run.call(0, "cudaStreamSynchronize", 250, 100);
     let columns = ["nan_search_count", "nan_search_ns", "nan_search_ratio"];
-    assert_eq!(rows(&run.open(), "run_debug_modes", &columns), ["1 260 0.26"]);
+    assert_eq!(rows(&run.open(), "run_debug_modes", &columns), ["1 140 0.14"]);
 }
 
 /// As PyTorch calls them: under autocast a convolution calls itself, cuDNN adds the bias by an operator of its own, and a

@@ -228,6 +228,32 @@ fn rank_that_waits_least_arrives_last() {
     );
 }
 
+/// The end of the recording cuts off what rank 0 ran last: its next collective takes the place of one that is missing.
+#[test]
+fn waiting_in_steps_that_may_be_incomplete_is_not_known() {
+    let mut run = Run::default();
+    for rank in 0..2 {
+        run.rank_with_cut(rank, 2, 1_000)
+            .step(rank, 0, 0, 1_000, false)
+            .step(rank, 1, 1_000, 9_000, true);
+        let late = 50 * i64::from(rank);
+        for (step, start, dur_ns) in [(0, 500 + late, 100 - late), (1, 1_200, 10)] {
+            let dur_ns = if (rank, step) == (0, 1) { 6_000 } else { dur_ns };
+            let launch = Some((start - 10, 1));
+            run.kernel_on(rank, "communication", (0, 7), start, dur_ns, launch, Some(step), "nccl")
+                .as_collective("allreduce", "0", 16);
+        }
+    }
+    let session = run.open();
+    let columns = ["rank", "step", "matched_count", "wait_ns", "is_complete"];
+    assert_eq!(
+        rows(&session, "comm_wait_by_step", &columns),
+        ["0 0 1 50 true", "0 1 1 5990 false", "1 0 1 0 true", "1 1 1 0 false"]
+    );
+    assert_eq!(rows(&session, "comm_wait", &["rank", "wait_ns"]), ["0 50", "1 0"]);
+    assert_eq!(rows(&session, "comm_stragglers", &["rank", "own_wait_ns"]), ["0 50", "1 0"]);
+}
+
 #[test]
 fn groups_compare_with_those_that_run_the_same_collectives() {
     let mut run = Run::default();
@@ -473,6 +499,27 @@ fn run_traits_know_servers_and_loaders() {
     assert_eq!(with(&[], &[], stack), "false false false iterable -");
     let sampler = ["/x/site-packages/torch/utils/data/sampler.py(252): __iter__"];
     assert_eq!(with(&[], &sampler, ""), "false false false map -");
+}
+
+#[test]
+fn run_traits_describe_processor_and_optimizer() {
+    let columns = ["optimizer", "core_count", "thread_count", "has_fast_bfloat16"];
+    let mut run = Run::default();
+    run.rank(0).rank(1).without_device();
+    for (rank, cores, flags) in [(0, 4, "avx512f avx512_bf16"), (1, 2, "amx_bf16")] {
+        run.processor(rank, cores, 2, flags).annotation(rank, "Optimizer.step#AdamW.step", 0, 10);
+    }
+    assert_eq!(traits(run, &columns), "AdamW 2 2 true");
+    // Two classes of optimizers; a processor without the instructions.
+    let mut run = Run::default();
+    run.rank(0).without_device().processor(0, 2, 1, "avx512f avx512_vnni");
+    run.annotation(0, "Optimizer.step#Adam.step", 0, 10);
+    run.annotation(0, "Optimizer.step#SGD.step", 20, 10);
+    assert_eq!(traits(run, &columns), "- 2 1 false");
+    // Nothing was recorded.
+    let mut run = Run::default();
+    run.rank(0).without_device();
+    assert_eq!(traits(run, &columns), "- - - -");
 }
 
 #[test]

@@ -105,6 +105,7 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     for report in &unjudged {
         let reason = match report.severe_limit() {
             Some(_) => "the recording shows next to nothing",
+            None if report.shows_memory_only() => "no rule is about memory timelines",
             None => report.main_unknown_reason().unwrap_or("no rule was evaluated"),
         };
         let message = format!("{} could not be judged: {reason}", report.run.path);

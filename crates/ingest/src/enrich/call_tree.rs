@@ -469,10 +469,11 @@ fn at(stack: &mut Vec<Open>, ts_ns: i64) -> LaunchContext {
     around
 }
 
-/// Rows of operators by external id; of those that share one, the last. What has none names nothing.
-pub(super) fn ops_by_external_id(columns: &Columns) -> FxHashMap<i64, usize> {
-    let ids = columns.cpu_ops.external_id.0.iter().enumerate();
-    ids.filter(|&(_, &id)| id > 0).map(|(row, &id)| (id, row)).collect()
+/// Rows of operators by process and external id; of operators that share both, the last. Operators without an id are left out.
+pub(super) fn ops_by_external_id(columns: &Columns) -> FxHashMap<(StrId, i64), usize> {
+    let ops = &columns.cpu_ops;
+    let ids = ops.external_id.0.iter().enumerate().filter(|&(_, &id)| id > 0);
+    ids.map(|(row, &id)| ((columns.process(ops.thread.get(row)), id), row)).collect()
 }
 
 /// Calls that no operator surrounds on their own thread: by external id, if that operator was open
@@ -491,7 +492,9 @@ fn by_external_id(columns: &Columns, surroundings: &mut [LaunchContext]) {
         if !missing(row, around) {
             continue;
         }
-        let Some(&op) = by_id.get(&columns.runtime_calls.external_id.get(row)) else { continue };
+        let process = columns.process(columns.runtime_calls.thread.get(row));
+        let id = columns.runtime_calls.external_id.get(row);
+        let Some(&op) = by_id.get(&(process, id)) else { continue };
         let ts_ns = columns.runtime_calls.ts_ns.get(row);
         let op_ts_ns = ops.ts_ns.get(op);
         if (op_ts_ns..=op_ts_ns + ops.dur_ns.get(op)).contains(&ts_ns) {

@@ -4,25 +4,18 @@ use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
 
 use super::call_tree::{LaunchContext, ops_by_external_id};
+use super::shared_correlations::{ActivityTable, CallsById};
 use super::steps::Lookup;
 use crate::timeline::columns::Columns;
-use crate::warnings::Issue;
 
 /// Fills what device tables know through their launch: the call, the operator, annotation, module
 /// and frame around it, the step; and the number of activities each call caused.
 pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], steps: &Lookup) {
+    let launches = CallsById::new(columns);
     let calls = &columns.runtime_calls;
-    let mut launches: FxHashMap<i64, usize> = FxHashMap::default();
-    launches.reserve(calls.len());
-    for (row, &correlation) in calls.correlation.0.iter().enumerate() {
-        // 0 is what tracers write for "none".
-        if correlation > 0 && launches.insert(correlation, row).is_some() {
-            columns.issues.add(Issue::DuplicateCorrelation);
-        }
-    }
     let mut caused = vec![0_i32; calls.len()];
     macro_rules! link {
-        ($($table:ident),+) => { $(
+        ($($table:ident = $activity:ident),+) => { $(
             let t = &mut columns.$table;
             let rows = t.len();
             t.launch.pad(rows);
@@ -33,7 +26,8 @@ pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], steps: &Look
             t.op.pad(rows);
             t.op_name.pad(rows);
             for row in 0..rows {
-                let Some(&call) = launches.get(&t.correlation.get(row)) else { continue };
+                let id = t.correlation.get(row);
+                let Some(call) = launches.call_of(ActivityTable::$activity, row, id) else { continue };
                 caused[call] += 1;
                 let ts_ns = calls.ts_ns.get(call);
                 t.launch.set(row, calls.event_id.get(call));
@@ -52,10 +46,11 @@ pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], steps: &Look
             }
         )+ };
     }
-    link!(kernels, memcpys, memsets);
+    link!(kernels = Kernels, memcpys = Memcpys, memsets = Memsets);
     let t = &mut columns.device_syncs;
     for row in 0..t.len() {
-        let Some(&call) = launches.get(&t.correlation.get(row)) else { continue };
+        let id = t.correlation.get(row);
+        let Some(call) = launches.call_of(ActivityTable::DeviceSyncs, row, id) else { continue };
         t.launch.set(row, calls.event_id.get(call));
         t.launch_ts_ns.set(row, calls.ts_ns.get(call));
         t.step.set(row, steps.at(calls.ts_ns.get(call)));
@@ -73,11 +68,18 @@ fn by_external_id(columns: &mut Columns) {
         return;
     }
     let ops = &columns.cpu_ops;
-    let by_id = ops_by_external_id(columns);
+    let mut by_id: FxHashMap<i64, Option<usize>> = FxHashMap::default();
+    #[expect(
+        clippy::iter_over_hash_type,
+        reason = "an id of several processes gets no operator in any order"
+    )]
+    for ((_, id), op) in ops_by_external_id(columns) {
+        by_id.entry(id).and_modify(|known| *known = None).or_insert(Some(op));
+    }
     let t = &mut columns.kernels;
     for row in 0..t.len() {
         if t.launch.get(row) == NULL_I64
-            && let Some(&op) = by_id.get(&t.external_id.get(row))
+            && let Some(&Some(op)) = by_id.get(&t.external_id.get(row))
             && ops.ts_ns.get(op) <= t.ts_ns.get(row)
         {
             t.op.set(row, ops.event_id.get(op));

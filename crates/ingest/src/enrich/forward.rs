@@ -6,6 +6,7 @@
 //! PyTorch made up (`Fwd thread id`), which arrows from forward to backward (`fwdbwd`) translate.
 
 use rustc_hash::FxHashMap;
+use trace_model::StrId;
 use trace_model::column::NULL_I64;
 
 use crate::timeline::columns::Columns;
@@ -39,15 +40,17 @@ pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
     let mut forward = vec![None; ops.len()];
     for row in (0..ops.len()).filter(|&row| is_backward(row)) {
         let sequence = ops.sequence.get(row);
+        let process = columns.process(ops.thread.get(row));
         let find = |lane: i32| {
             let found = *last.get(&(lane, sequence))?;
             (ops.ts_ns.get(found as usize) <= ops.ts_ns.get(row)).then_some(found)
         };
-        forward[row] = if let Some(&lane) = translated.get(&ops.fwd_thread.get(row)) {
+        forward[row] = if let Some(&lane) = translated.get(&(process, ops.fwd_thread.get(row))) {
             find(lane)
         } else {
             // Without arrows, only if no second thread has an operator of that number.
-            let mut found = lanes.iter().filter_map(|&lane| find(lane));
+            let own = lanes.iter().filter(|&&lane| columns.process(lane) == process);
+            let mut found = own.filter_map(|&lane| find(lane));
             found.next().filter(|_| found.next().is_none())
         };
     }
@@ -59,21 +62,23 @@ pub(crate) fn link(columns: &mut Columns) -> Vec<Option<u32>> {
     forward
 }
 
-/// The lane of each `Fwd thread id`, from the first arrow to one of its backward operators.
-fn translate(columns: &Columns) -> FxHashMap<i64, i32> {
+/// The lane of each `Fwd thread id` of a process, from the first arrow to one of its backward operators.
+fn translate(columns: &Columns) -> FxHashMap<(StrId, i64), i32> {
     let (flows, ops) = (&columns.flows, &columns.cpu_ops);
     let is = |row: usize, phase: &str| {
         let category = columns.strings.get(flows.category.get(row));
         matches!(category, "fwdbwd" | "forward_backward")
             && columns.strings.get(flows.phase.get(row)) == phase
     };
-    let starts: FxHashMap<i64, i32> = (0..flows.len())
+    // Each process numbers its arrows.
+    let key = |row: usize| (columns.process(flows.thread.get(row)), flows.id.get(row));
+    let starts: FxHashMap<(StrId, i64), i32> = (0..flows.len())
         .filter(|&row| is(row, "s"))
-        .map(|row| (flows.id.get(row), flows.thread.get(row)))
+        .map(|row| (key(row), flows.thread.get(row)))
         .collect();
     let mut ends: FxHashMap<(i32, i64), i32> = FxHashMap::default();
     for row in (0..flows.len()).filter(|&row| is(row, "f")) {
-        if let Some(&lane) = starts.get(&flows.id.get(row)) {
+        if let Some(&lane) = starts.get(&key(row)) {
             ends.insert((flows.thread.get(row), flows.ts_ns.get(row)), lane);
         }
     }
@@ -83,7 +88,8 @@ fn translate(columns: &Columns) -> FxHashMap<i64, i32> {
         if id > 0
             && let Some(&lane) = ends.get(&(ops.thread.get(row), ops.ts_ns.get(row)))
         {
-            translated.entry(id).or_insert(lane);
+            let process = columns.process(ops.thread.get(row));
+            translated.entry((process, id)).or_insert(lane);
         }
     }
     translated

@@ -95,13 +95,25 @@ pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], file: &str) 
     link_replays(columns, &roles);
 }
 
-/// Returns whether the trace holds captures and no launch of a graph: it describes the replays of other traces.
-pub(crate) fn is_capture_trace(columns: &Columns) -> bool {
-    let is_launch = |roles: &GraphCalls| {
-        columns.runtime_calls.name.0.iter().any(|&name| roles.get(name) == GraphCall::LaunchGraph)
-    };
-    !columns.graph_nodes.is_empty()
-        && GraphCalls::find(columns).is_some_and(|roles| !is_launch(&roles))
+/// How a trace uses graphs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct GraphUse {
+    pub(crate) has_captures: bool,
+    pub(crate) has_launches: bool,
+}
+
+impl GraphUse {
+    /// The trace must be enriched.
+    pub(crate) fn of(columns: &Columns) -> Self {
+        let is_launch = |roles: &GraphCalls| {
+            let names = &columns.runtime_calls.name.0;
+            names.iter().any(|&name| roles.get(name) == GraphCall::LaunchGraph)
+        };
+        Self {
+            has_captures: !columns.graph_nodes.is_empty(),
+            has_launches: GraphCalls::find(columns).is_some_and(|roles| is_launch(&roles)),
+        }
+    }
 }
 
 /// The times between begin and end of one capture.

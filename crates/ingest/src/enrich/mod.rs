@@ -3,15 +3,21 @@
 
 pub(crate) mod begin_end;
 mod call_tree;
+mod data_flow;
 mod device;
 mod far_events;
 mod forward;
 pub(crate) mod graphs;
 mod legacy;
+mod operator_sequence;
+mod passes;
 mod ranges;
 mod repetition;
+mod shared_correlations;
 mod source;
 pub(crate) mod steps;
+
+pub(crate) use operator_sequence::RecurringOperators;
 
 use crate::timeline::columns::Columns;
 use crate::timeline::trace::{Trace, extent};
@@ -21,7 +27,7 @@ pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let columns = &mut trace.columns;
     far_events::drop(columns);
     begin_end::pair(columns);
-    legacy::link(columns);
+    let launches = legacy::link(columns);
     let around = call_tree::build(columns);
     (trace.start_ns, trace.end_ns) = extent(columns);
     // Where nothing marks steps, the operators' extent is the step, as in TensorBoard: frames of the
@@ -31,6 +37,7 @@ pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let lookup = steps::Lookup::new(&trace.found.steps);
     steps::assign(columns, &lookup);
     device::link(columns, &around, &lookup);
+    legacy::set_launches(columns, &launches, &lookup);
     graphs::link(columns, &around, &trace.file);
     steps::find_ready(columns, &mut trace.found.steps);
     trace.unpaired = ranges::pair(columns, &around, &lookup);

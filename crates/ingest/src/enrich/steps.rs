@@ -10,7 +10,8 @@ use trace_model::vocabulary::{
     profiler_step,
 };
 
-use super::repetition::{self, Repetition};
+use super::operator_sequence::Repetition;
+use super::repetition::{self, Recurrence};
 use crate::timeline::columns::Columns;
 use crate::timeline::trace::FoundSteps;
 
@@ -75,8 +76,16 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
         source = "optimizer";
     }
     if marks.is_empty() {
-        marks = repetitions(columns);
-        source = "repetition";
+        match repetition::find(columns) {
+            Recurrence::Iterations(repetitions) => {
+                (marks, source) = (unmarked_steps(&repetitions), "repetition");
+            }
+            Recurrence::Passes(repetitions) => {
+                (marks, source) = (unmarked_steps(&repetitions), "pass");
+            }
+            Recurrence::Unclear(recurring) => found.recurring = Some(recurring),
+            Recurrence::Nothing => {}
+        }
     }
     found.real_steps = marks.len();
     if marks.is_empty() && end_ns > start_ns && has_program(columns) {
@@ -198,6 +207,25 @@ fn busiest_thread(columns: &Columns, rows: &[usize]) -> Vec<Mark> {
     busiest
 }
 
+/// Calls of optimizers belong to one step if less than this share of the usual time lies between them: some programs have an
+/// optimizer for each parameter.
+const SAME_STEP_RATIO: f64 = 0.1;
+
+/// The last optimizer call of each step.
+fn last_calls(calls: &[Mark]) -> Vec<Mark> {
+    let gap_ns = |pair: &[Mark]| pair[1].ts_ns - (pair[0].ts_ns + pair[0].dur_ns);
+    let mut gaps: Vec<i64> = calls.windows(2).map(gap_ns).collect();
+    gaps.sort_unstable();
+    // With two calls a step, half of the gaps are short; with three, two thirds of them are.
+    let Some(&usual_ns) = gaps.get(gaps.len() * 9 / 10) else { return calls.to_vec() };
+    let is_last = |at: usize| {
+        calls.get(at + 1).is_none_or(|next| {
+            gap_ns(&[calls[at], *next]) as f64 >= SAME_STEP_RATIO * usual_ns as f64
+        })
+    };
+    (0..calls.len()).filter(|&at| is_last(at)).map(|at| calls[at]).collect()
+}
+
 /// From the end of one `Optimizer.step` to the end of the next, on the thread that has most of them.
 fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
     let is_step: Vec<bool> =
@@ -207,7 +235,7 @@ fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
         !t.on_device.get(row) && is_step.get(t.name.get(row).index()).copied().unwrap_or(false)
     };
     let rows: Vec<usize> = (0..t.len()).filter(is_end).collect();
-    let busiest = busiest_thread(columns, &rows);
+    let busiest = last_calls(&busiest_thread(columns, &rows));
     if busiest.len() < MIN_OPTIMIZER_STEPS {
         return Vec::new();
     }
@@ -222,9 +250,9 @@ fn between_optimizer_steps(columns: &Columns) -> Vec<Mark> {
         .collect()
 }
 
-/// Repetitions of the same operators.
-fn repetitions(columns: &Columns) -> Vec<Mark> {
-    let mark = |found: Repetition| Mark {
+/// Steps that nothing marks.
+fn unmarked_steps(repetitions: &[Repetition]) -> Vec<Mark> {
+    let mark = |found: &Repetition| Mark {
         step: found.number,
         name: StrId::NULL,
         ts_ns: found.ts_ns,
@@ -232,7 +260,7 @@ fn repetitions(columns: &Columns) -> Vec<Mark> {
         thread: found.thread,
         event_id: NULL_I64,
     };
-    repetition::find(columns).into_iter().map(mark).collect()
+    repetitions.iter().map(mark).collect()
 }
 
 /// Device work of a trace, as far as steps depend on it.

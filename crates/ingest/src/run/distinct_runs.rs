@@ -50,6 +50,7 @@ enum Difference {
     Rank(i32),
     Operators,
     UnknownRank,
+    SameProcess,
 }
 
 /// The runs that the traces belong to, if they are several.
@@ -176,7 +177,12 @@ impl<'a, T: Timeline> Group<'a, T> {
             return Some(Difference::Operators);
         }
         let is_stated = !first.has_unknown_rank() && !process.has_unknown_rank();
-        (!is_stated && !looks_like_same_job(first, process)).then_some(Difference::UnknownRank)
+        if is_stated || looks_like_same_job(first, process) {
+            return None;
+        }
+        let is_same = process.identity.process.is_some()
+            && process.identity.process == first.identity.process;
+        Some(if is_same { Difference::SameProcess } else { Difference::UnknownRank })
     }
 
     fn first_file(&self) -> &str {
@@ -244,6 +250,9 @@ impl Difference {
             Self::Rank(rank) => format!("another process with rank {rank}"),
             Self::Operators => "runs other operators".to_owned(),
             Self::UnknownRank => "no rank in the trace or the file name".to_owned(),
+            Self::SameProcess => {
+                "no rank of its own: more events of the same process, or of one with the same number".to_owned()
+            }
         }
     }
 }

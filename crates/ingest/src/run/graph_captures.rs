@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use trace_model::{Source, Warning};
 
 use super::attachment::rank_of_file;
+use super::discover::may_hold_captures;
 use super::rank_trace::{RankData, RankTrace};
-use crate::enrich::graphs;
+use crate::enrich::graphs::{self, GraphUse};
 use crate::timeline::trace::Trace;
 use crate::warnings::run_warning;
 
@@ -20,12 +21,19 @@ pub(crate) struct GraphCaptures {
 }
 
 impl GraphCaptures {
-    /// Takes the traces that capture graphs and launch none, unless all traces are like that.
+    /// Takes the traces that capture graphs and launch none, unless all traces are like that. A server may launch each graph
+    /// that it has captured to try it: if another trace launches graphs and captures none, also a trace that launches graphs
+    /// is one of captures, if its name says so.
     pub(crate) fn take_from(traces: &mut Vec<(String, RankData)>) -> Self {
-        let is_capture = |data: &RankData| {
-            data.pending().is_some_and(|trace| graphs::is_capture_trace(&trace.columns))
+        let use_of_graphs = |data: &RankData| {
+            data.pending().map_or(GraphUse::default(), |trace| GraphUse::of(&trace.columns))
         };
-        let kinds: Vec<bool> = traces.iter().map(|(_, data)| is_capture(data)).collect();
+        let uses: Vec<GraphUse> = traces.iter().map(|(_, data)| use_of_graphs(data)).collect();
+        let has_replays = uses.iter().any(|used| used.has_launches && !used.has_captures);
+        let is_capture = |((file, _), used): (&(String, RankData), &GraphUse)| {
+            used.has_captures && (!used.has_launches || (has_replays && may_hold_captures(file)))
+        };
+        let kinds: Vec<bool> = traces.iter().zip(&uses).map(is_capture).collect();
         if !kinds.contains(&false) {
             return Self::default();
         }

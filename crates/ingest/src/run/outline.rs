@@ -74,7 +74,7 @@ impl RankSink for OutlineSink {
             let outline = trace.columns.outline.take().map_or_else(Outline::default, |o| *o);
             let source = trace.found.steps.source.0.first();
             let source = source.map(|&source| trace.columns.strings.get(source));
-            let is_marked = !matches!(source, None | Some("repetition" | "trace"));
+            let is_marked = !matches!(source, None | Some("repetition" | "pass" | "trace"));
             self.has_steps &= is_marked || !outline.is_thinned;
             self.has_absolute_times &= placement.base_time_ns.is_some();
             self.ranks.push((placement.rank, outline));

@@ -43,6 +43,7 @@ pub(crate) fn assign_ranks<T: Timeline>(
         distinct.len() == numbers.len()
             && max < numbers.len() * 4
             && numbers.iter().all(|n| !used.contains(n))
+            && !continue_each_other(&traces, &known)
     });
     let mut by_worker: BTreeMap<String, (i32, &'static str)> = BTreeMap::new();
     let mut next = 0;
@@ -82,7 +83,56 @@ pub(crate) fn assign_ranks<T: Timeline>(
         .collect()
 }
 
-/// Keeps one profile cycle of each rank: number `cycle` (from 1), or the last one that all ranks recorded.
+/// Time between two parts of one recording, at most.
+const MAX_GAP_OF_PARTS_NS: i64 = 1_000_000_000;
+
+/// A file that may be a part of a recording: its worker, and its first and last moment in ns since 1970.
+type Part<'a> = (&'a str, (i64, i64));
+
+/// Returns whether files of several workers whose rank is unknown hold events of one process, one after the other: the parts of
+/// one recording, whatever numbers are in their names. At the same time, ranks in containers may have the same process id.
+/// Files without absolute times do not tell which one is first.
+fn continue_each_other<T: Timeline>(
+    traces: &[(String, T)],
+    known: &[Option<(i32, &'static str)>],
+) -> bool {
+    let unknown = traces.iter().zip(known).filter(|(_, known)| known.is_none());
+    let mut by_process: BTreeMap<String, Vec<Part<'_>>> = BTreeMap::new();
+    for ((file, trace), _) in unknown {
+        if let (Some(process), Some(span)) = (trace.identity().process, span(trace)) {
+            by_process.entry(process).or_default().push((rank_from_name::worker_name(file), span));
+        }
+    }
+    by_process.values_mut().any(|parts| {
+        parts.sort_by_key(|(_, span)| *span);
+        let follows = |pair: &[Part<'_>]| {
+            let gap_ns = pair[1].1.0.saturating_sub(pair[0].1.1);
+            pair[0].0 != pair[1].0 && (0..=MAX_GAP_OF_PARTS_NS).contains(&gap_ns)
+        };
+        parts.windows(2).any(follows)
+    })
+}
+
+/// From the first event to the end of the last, in ns since 1970.
+fn span<T: Timeline>(trace: &T) -> Option<(i64, i64)> {
+    let base = trace.base_time_ns()?;
+    let (start, end) = trace.extent();
+    Some((base.saturating_add(start), base.saturating_add(end)))
+}
+
+/// A last cycle with less than this share of the events of the largest one is the rest that a profiler writes when the program
+/// ends.
+const MIN_CYCLE_SHARE: f64 = 0.1;
+
+/// Number of cycles of a rank without a rest at the end.
+fn whole_cycles<T: Timeline>(cycles: &[RankTrace<T>]) -> usize {
+    let events = |trace: &RankTrace<T>| trace.trace.events();
+    let most = cycles.iter().map(events).max().unwrap_or(0);
+    let is_whole = |trace: &RankTrace<T>| events(trace) as f64 >= MIN_CYCLE_SHARE * most as f64;
+    cycles.iter().rposition(is_whole).map_or(cycles.len(), |last| last + 1)
+}
+
+/// Keeps one profile cycle of each rank: number `cycle` (from 1), or the last whole one that all ranks recorded.
 ///
 /// # Errors
 /// If a rank has no cycle of this number.
@@ -99,12 +149,16 @@ pub(crate) fn choose_cycles<T: Timeline>(
         by_rank.into_iter().map(|(rank, files)| (rank, cycles(rank, files, warnings))).collect();
     let start = |trace: &RankTrace<T>| Some(trace.base_time_ns()? + trace.trace.extent().0);
     // A rank that stopped early has fewer cycles: the last ones of all ranks would be of different times.
-    let last_start = by_rank.iter().filter_map(|(_, cycles)| start(cycles.last()?)).min();
+    let last_start = by_rank
+        .iter()
+        .filter_map(|(_, cycles)| start(cycles[..whole_cycles(cycles)].last()?))
+        .min();
     by_rank
         .into_iter()
         .map(|(rank, cycles)| {
             let distance = |trace| last_start.zip(start(trace)).map(|(a, b)| a.abs_diff(b));
-            let common = (0..cycles.len()).rev().min_by_key(|&at| distance(&cycles[at]));
+            let whole = 0..whole_cycles(&cycles);
+            let common = whole.rev().min_by_key(|&at| distance(&cycles[at]));
             choose_cycle(rank, cycles, cycle.or(common.map(|at| at + 1)), warnings)
         })
         .collect()
@@ -127,10 +181,19 @@ pub(crate) fn cycles<T: Timeline>(
     for trace in files {
         match cycles.last() {
             Some(last) if time(&trace).0 < time(last).1 || time(&trace) == time(last) => {
-                let message = format!(
-                    "skipped: also states rank {rank}, and overlaps in time with {}",
-                    last.file
-                );
+                let process = trace.trace.identity().process;
+                let message = if process.is_some() && process == last.trace.identity().process {
+                    format!(
+                        "skipped: holds events of the process of {} at the same time; parts of one recording are not \
+                         joined, so record rank {rank} into one file",
+                        last.file
+                    )
+                } else {
+                    format!(
+                        "skipped: also states rank {rank}, and overlaps in time with {}",
+                        last.file
+                    )
+                };
                 warnings.push(run_warning("duplicate-rank", trace.file, message));
             }
             _ => cycles.push(trace),

@@ -13,6 +13,10 @@ impl Trace {
         let (kernels, ops) = (&columns.kernels, &columns.cpu_ops);
         let is_known = |id: &i64| *id != NULL_I64;
         let mut held = columns.declared;
+        // An option that was on shows that there was nothing for it to record. All of them are about operators.
+        if !ops.is_empty() {
+            held = held.union(self.metadata.recorded);
+        }
         let mut hold = |capability, is_held: bool| held.insert_if(is_held, capability);
         hold(Capability::Timeline, self.is_profiled);
         hold(Capability::HostOperators, !ops.is_empty());
@@ -30,6 +34,7 @@ impl Trace {
         let occupancy = &kernels.occupancy_ratio.0;
         hold(Capability::KernelOccupancy, occupancy.iter().any(|ratio| !ratio.is_nan()));
         hold(Capability::DeviceProperties, !self.metadata.devices.is_empty());
+        hold(Capability::ProcessorProperties, self.metadata.processor.is_some());
         hold(Capability::Steps, self.found.real_steps > 0);
         hold(Capability::ForwardBackwardLinks, ops.forward_op.0.iter().any(is_known));
         hold(Capability::CollectiveSizes, !columns.collectives.is_empty());

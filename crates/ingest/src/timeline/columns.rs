@@ -140,6 +140,11 @@ impl Columns {
         self.declared = self.declared.union(other.declared);
     }
 
+    /// Id of the process of a lane, as written.
+    pub(crate) fn process(&self, lane: i32) -> StrId {
+        self.lanes.get(lane as usize).map_or(StrId::NULL, |lane| lane.0)
+    }
+
     /// Calls `f` with event ids and lanes of every table (lanes empty where a table has none).
     fn for_each_base(&mut self, mut f: impl FnMut(&mut [i64], &mut [i32])) {
         macro_rules! each {

@@ -1,5 +1,7 @@
 //! Properties of the process and the machine in a recording.
 
+use trace_model::Capabilities;
+
 /// Properties of the process and the machine that a timeline was recorded from.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Metadata {
@@ -11,6 +13,9 @@ pub(crate) struct Metadata {
     /// Absolute time, in ns since 1970, of a time of zero.
     pub(crate) base_time_ns: Option<i64>,
     pub(crate) devices: Vec<DeviceProperties>,
+    pub(crate) processor: Option<ProcessorProperties>,
+    /// The kinds of data that options of the profiler recorded, if there was any.
+    pub(crate) recorded: Capabilities,
     /// Keys whose values could not be read.
     pub(crate) unreadable: Vec<String>,
 }
@@ -26,4 +31,16 @@ pub(crate) struct DeviceProperties {
     pub(crate) sm_count: Option<i32>,
     pub(crate) warp_size: Option<i32>,
     pub(crate) max_threads_per_sm: Option<i32>,
+}
+
+/// Properties of the processor that runs the process.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ProcessorProperties {
+    pub(crate) name: Option<String>,
+    /// Cores that the process may use.
+    pub(crate) core_count: Option<i32>,
+    /// Threads that an operator uses.
+    pub(crate) thread_count: Option<i32>,
+    /// Names of instruction sets, separated by spaces; `None` if they are not known.
+    pub(crate) flags: Option<String>,
 }

@@ -3,7 +3,8 @@
 use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
-    Device, Devices, EventCount, EventCounts, Rank, Ranks, TableId, Thread, Threads,
+    Device, Devices, EventCount, EventCounts, Processor, Processors, Rank, Ranks, TableId, Thread,
+    Threads,
 };
 use trace_model::{StrId, TableSet};
 
@@ -30,6 +31,8 @@ impl Trace {
 
         let file_id = strings.intern(&file);
         let mut ranks = Ranks::default();
+        let recurring = found.recurring;
+        let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
         let opt = |strings: &mut trace_model::Strings, text: Option<&String>| {
             text.map_or(StrId::NULL, |t| strings.intern(t))
         };
@@ -48,6 +51,9 @@ impl Trace {
             step_count: found.marked_steps as i32,
             cut_ns: found.cut_ns.map_or(NULL_I64, shift),
             steps_end_ns: found.steps_end_ns.map_or(NULL_I64, shift),
+            recurring_op_count: recurring.map_or(NULL_I32, |r| count(r.operators)),
+            recurrence_count: recurring.map_or(NULL_I32, |r| count(r.repetitions)),
+            recurrence_dur_ns: recurring.map_or(NULL_I64, |r| r.dur_ns),
             has_shapes: columns.has_shapes,
             has_stacks: columns.has_stacks,
             has_modules: columns.has_modules,
@@ -70,6 +76,17 @@ impl Trace {
             });
         }
         tables.push("devices", devices.into_batch(&strings));
+        let mut processors = Processors::default();
+        if let Some(p) = &metadata.processor {
+            processors.push(Processor {
+                rank,
+                name: opt(&mut strings, p.name.as_ref()),
+                core_count: p.core_count.unwrap_or(NULL_I32),
+                thread_count: p.thread_count.unwrap_or(NULL_I32),
+                flags: opt(&mut strings, p.flags.as_ref()),
+            });
+        }
+        tables.push("processors", processors.into_batch(&strings));
         tables.push("threads", threads(&columns, rank, &mut strings).into_batch(&strings));
         let mut all_counts = EventCounts::default();
         counts(&columns.counts, rank, file_id, &mut strings, &mut all_counts);

@@ -6,6 +6,7 @@ use trace_model::tables::{Steps, TableId};
 
 use super::columns::Columns;
 use super::metadata::Metadata;
+use crate::enrich::RecurringOperators;
 use crate::error::Unreadable;
 use crate::warnings::Issues;
 
@@ -45,6 +46,8 @@ pub(crate) struct FoundSteps {
     pub(crate) cut_ns: Option<i64>,
     /// End of the last profiler step.
     pub(crate) steps_end_ns: Option<i64>,
+    /// Operators that recur, if nothing tells whether in passes or in the layers of one pass.
+    pub(crate) recurring: Option<RecurringOperators>,
 }
 
 /// Kernels and launches that could not be paired.

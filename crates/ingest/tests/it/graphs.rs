@@ -138,6 +138,26 @@ fn captures_beside_a_trace_explain_its_replays() {
     }
 }
 
+/// A server launches each graph once after it has captured it.
+#[test]
+fn captures_that_launch_their_graphs_are_no_second_cycle() {
+    let capture = Capture::new("capture_8", 0).kernel("aten::mm", 8, Some("gemm")).end();
+    let tried = trace(&[capture, replay("warm_up", 1_000, &["gemm"])].join(","));
+    let run = trace(&replay("execute_8", 900_000, &["gemm"]));
+    let files: [(&str, &[u8]); 2] =
+        [("trace.json", run.as_bytes()), ("capture_traces/rank_0.json", tried.as_bytes())];
+    let dataset = read_files(&files).unwrap();
+    assert_eq!(ops(&dataset), ["aten::mm"]);
+    let formats: Vec<&str> = dataset.run.sources.iter().map(|s| s.format.as_ref()).collect();
+    assert_eq!(formats, ["kineto", "graph capture"]);
+    assert_eq!(warnings(&dataset), []);
+    // Where no other trace needs captures, it is a timeline like others.
+    let other = trace(r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":2}"#);
+    let files: [(&str, &[u8]); 2] =
+        [("rank0.json", other.as_bytes()), ("capture_rank1.json", tried.as_bytes())];
+    assert_eq!(read_files(&files).unwrap().run.ranks, [0, 1]);
+}
+
 #[test]
 fn captures_of_ranks_without_a_trace_are_skipped_with_a_warning() {
     let capture = trace(&Capture::new("capture_8", 0).kernel("aten::mm", 8, Some("gemm")).end());

@@ -89,6 +89,252 @@ fn processes_tell_the_events_of_the_legacy_profiler() {
     assert_eq!(column(&dataset, "spans", "name"), ["other"]);
 }
 
+/// Ranges of operators on the device, as the legacy profiler writes them: an event of CUDA before and after each operator.
+fn legacy_ranges(ranges: &[(&str, [i64; 2], [i64; 2])]) -> String {
+    let mut events = Vec::new();
+    for (id, (name, [host_ts, host_dur], [ts, dur])) in ranges.iter().enumerate() {
+        let complete = |process: &str, tid: i32, ts: i64, dur: i64| {
+            format!(
+                r#"{{"name":"{name}","ph":"X","ts":{ts},"dur":{dur},"tid":{tid},"pid":"{process} functions","args":{{}}}}"#
+            )
+        };
+        let arrow = |phase: &str, process: &str, tid: i32, ts: i64| {
+            format!(
+                r#"{{"name":"{name}","ph":"{phase}","ts":{ts},"tid":{tid},"pid":"{process} functions","id":{id},"cat":"cpu_to_cuda","args":{{}}}}"#
+            )
+        };
+        events.extend([
+            complete("CPU", 1, *host_ts, *host_dur),
+            arrow("s", "CPU", 1, *host_ts),
+            arrow("f", "CUDA", 0, *ts),
+            complete("CUDA", 0, *ts, *dur),
+        ]);
+    }
+    format!("[{}]", events.join(", "))
+}
+
+#[test]
+fn nested_ranges_of_the_legacy_profiler_on_the_device_are_no_kernels() {
+    // Inner ranges may start with those around them, as times are rounded.
+    let ranges = [
+        ("conv2d", [10, 60], [20, 400]),
+        ("convolution", [12, 56], [20, 398]),
+        ("cudnn_convolution", [14, 50], [24, 388]),
+        // Works itself, and allocates its result first.
+        ("add", [80, 20], [430, 50]),
+        ("empty", [82, 4], [432, 3]),
+        // Mostly its own work, after the work of an operator inside.
+        ("sum", [110, 30], [490, 100]),
+        ("fill_", [112, 8], [491, 10]),
+        ("Optimizer.step#SGD.step", [200, 50], [600, 30]),
+        ("mul_", [210, 10], [605, 20]),
+    ];
+    let dataset = read_text(legacy_ranges(&ranges)).unwrap();
+    let names = ["aten::cudnn_convolution", "aten::add", "aten::sum", "aten::fill_", "aten::mul_"];
+    assert_eq!(column(&dataset, "kernels", "name"), names);
+    assert_eq!(
+        column(&dataset, "kernels", "dur_ns"),
+        ["388000", "50000", "89000", "10000", "20000"]
+    );
+    assert_eq!(column(&dataset, "kernels", "op_name"), names);
+    assert_eq!(column(&dataset, "kernels", "launch_name"), names);
+    assert_eq!(
+        column(&dataset, "kernels", "launch_ts_ns"),
+        ["4000", "70000", "100000", "102000", "200000"]
+    );
+    let optimizer = "Optimizer.step#SGD.step";
+    assert_eq!(column(&dataset, "kernels", "annotation"), ["-", "-", "-", "-", optimizer]);
+    // The ranges are kept, like ranges of annotations on the device.
+    let mut ranges: Vec<(String, String)> = column(&dataset, "annotations", "on_device")
+        .into_iter()
+        .zip(column(&dataset, "annotations", "name"))
+        .collect();
+    ranges.sort();
+    let ranges: Vec<String> =
+        ranges.into_iter().map(|(on_device, name)| format!("{on_device} {name}")).collect();
+    assert_eq!(
+        ranges,
+        [
+            "false Optimizer.step#SGD.step",
+            "true Optimizer.step#SGD.step",
+            "true aten::conv2d",
+            "true aten::convolution",
+            "true aten::empty"
+        ]
+    );
+    assert_eq!(warnings(&dataset), [("operator-times-on-device", 9)]);
+}
+
+/// Two kernels of the legacy profiler with `emit_nvtx`, one of which runs while the other does: names and streams differ.
+#[test]
+fn kernels_of_the_legacy_profiler_may_run_side_by_side() {
+    let ranges = [("conv2d", [10, 60], [20, 400]), ("add", [80, 20], [100, 50])];
+    let text = legacy_ranges(&ranges)
+        .replace(
+            r#"{"name":"conv2d","ph":"X","ts":20"#,
+            r#"{"name":"implicit_gemm","ph":"X","ts":20"#,
+        )
+        .replace(
+            r#"{"name":"add","ph":"X","ts":100"#,
+            r#"{"name":"elementwise","ph":"X","ts":100"#,
+        );
+    let dataset = read_text(text).unwrap();
+    assert_eq!(column(&dataset, "kernels", "name"), ["implicit_gemm", "elementwise"]);
+    assert_eq!(column(&dataset, "kernels", "dur_ns"), ["400000", "50000"]);
+    assert_eq!(column(&dataset, "kernels", "launch_name"), ["aten::conv2d", "aten::add"]);
+    assert_eq!(warnings(&dataset), []);
+}
+
+/// Operators, launches and kernels of one process on a device. Ids start at 1 in every process.
+fn process_events(pid: i64, device: i64, start: i64, calls: &[&str]) -> String {
+    let event = |(i, call): (i64, &&str)| {
+        let (id, ts) = (i + 1, start + 100 * i);
+        let (category, name) = match *call {
+            "cudaMemcpyAsync" => ("gpu_memcpy", "Memcpy HtoD"),
+            _ => ("kernel", "gemm"),
+        };
+        [
+            format!(
+                r#"{{"ph":"X","cat":"cpu_op","name":"op{pid}","pid":{pid},"tid":{pid},"ts":{ts},"dur":50,"args":{{"External id":{id}}}}}"#
+            ),
+            format!(
+                r#"{{"ph":"X","cat":"cuda_runtime","name":"{call}","pid":{pid},"tid":{pid},"ts":{},"dur":5,"args":{{"correlation":{id}}}}}"#,
+                ts + 10
+            ),
+            format!(
+                r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":{device},"tid":7,"ts":{},"dur":20,"args":{{"correlation":{id},"device":{device},"stream":7}}}}"#,
+                ts + 60
+            ),
+        ]
+        .join(",")
+    };
+    (0..).zip(calls).map(event).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn correlation_ids_of_several_processes_link_nothing_wrongly() {
+    let launch = "cudaLaunchKernel";
+    let read = |parts: [String; 2]| read_text(trace(&parts.join(","))).unwrap();
+    // The second process starts after the kernels of the first one: its kernels are those that are left.
+    let dataset = read([
+        process_events(11, 0, 0, &[launch, launch]),
+        process_events(22, 1, 5_000, &[launch, launch]),
+    ]);
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["op11", "op11", "op22", "op22"]);
+    assert_eq!(warnings(&dataset), []);
+    // A copy is not the work of a launch.
+    let dataset =
+        read([process_events(11, 0, 0, &[launch]), process_events(22, 0, 5, &["cudaMemcpyAsync"])]);
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["op11"]);
+    assert_eq!(column(&dataset, "memcpys", "op_name"), ["op22"]);
+    // A device is of the process that alone has certain links to it.
+    let dataset =
+        read([process_events(11, 0, 0, &[launch]), process_events(22, 1, 5, &[launch, launch])]);
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["op11", "op22", "op22"]);
+    // At the same time on the same device, nothing tells which call launched which kernel.
+    let dataset = read([process_events(11, 0, 0, &[launch]), process_events(22, 0, 5, &[launch])]);
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["-", "-"]);
+    assert_eq!(column(&dataset, "kernels", "launch"), ["-", "-"]);
+    assert_eq!(warnings(&dataset), [("shared-correlation", 2)]);
+}
+
+/// Without a launch, the external id names an operator, but not of which process.
+#[test]
+fn external_ids_of_several_processes_link_nothing_wrongly() {
+    let without_calls = |text: String| text.replace("cuda_runtime", "unknown_kind");
+    let one = without_calls(process_events(11, 0, 0, &["cudaLaunchKernel"]))
+        .replace(r#""correlation":1,"device""#, r#""External id":1,"device""#);
+    let dataset = read_text(trace(&one)).unwrap();
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["op11"]);
+    let two = [one.clone(), one.replace("11", "22")].join(",");
+    let dataset = read_text(trace(&two)).unwrap();
+    assert_eq!(column(&dataset, "kernels", "op_name"), ["-", "-"]);
+}
+
+#[test]
+fn forward_operators_are_of_the_same_process() {
+    let process = |pid: i32| {
+        let op = |name: &str, tid: i32, ts: i32, args: &str| {
+            format!(
+                r#"{{"ph":"X","cat":"cpu_op","name":"{name}{pid}","pid":{pid},"tid":{tid},"ts":{ts},"dur":5,"args":{{{args}}}}}"#
+            )
+        };
+        [
+            op("forward", 1, 10, r#""Sequence number":3"#),
+            op("backward", 2, 50, r#""Sequence number":3,"Fwd thread id":1"#),
+        ]
+        .join(",")
+    };
+    let dataset = read_text(trace(&[process(11), process(22)].join(","))).unwrap();
+    let ids = column(&dataset, "cpu_ops", "event_id");
+    let forward = column(&dataset, "cpu_ops", "forward_op");
+    assert_eq!(forward, ["-", ids[0].as_str(), "-", ids[2].as_str()]);
+}
+
+/// The events of one process in two files, one after the other.
+#[test]
+fn a_recording_in_two_files_is_one_rank() {
+    let launches = ["cudaLaunchKernel"; 3];
+    let parts = [process_events(11, 0, 0, &launches), process_events(11, 0, 300, &launches)];
+    let read = |names: [&str; 2], metadata: &str| {
+        let text = |events: &String| {
+            format!(
+                r#"{{"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, {metadata}
+                "traceEvents": [{events}]}}"#
+            )
+        };
+        let [first, second] = [&parts[0], &parts[1]].map(text);
+        read_files(&[(names[0], first.as_bytes()), (names[1], second.as_bytes())])
+    };
+    // Numbers in names are not ranks of one process.
+    let names = ["part_0.pt.trace.json", "part_1.pt.trace.json"];
+    let error = read(names, "").unwrap_err();
+    let ingest::Error::SeveralRuns { runs, .. } = &error else { panic!("{error}") };
+    assert_eq!(runs.len(), 2);
+    assert!(runs[1].difference.contains("same process"), "{}", runs[1].difference);
+    // With a rank, the second file is a later part of the same rank.
+    let dataset = read(names, r#""distributedInfo": {"rank": 0, "world_size": 1},"#).unwrap();
+    assert_eq!(dataset.run.ranks, [0]);
+    assert_eq!(warnings(&dataset), [("several-cycles", 1)]);
+}
+
+#[test]
+fn parts_of_a_recording_at_the_same_time_are_not_joined() {
+    let text = |category: &str| {
+        let event = format!(
+            r#"{{"ph":"X","cat":"{category}","name":"a","pid":11,"tid":1,"ts":0,"dur":9}}"#
+        );
+        format!(r#"{{"distributedInfo": {{"rank": 3}}, "traceEvents": [{event}]}}"#)
+    };
+    let (ops, calls) = (text("cpu_op"), text("cuda_runtime"));
+    let dataset = read_files(&[("a.json", ops.as_bytes()), ("b.json", calls.as_bytes())]).unwrap();
+    assert_eq!(dataset.run.ranks, [3]);
+    assert_eq!(warnings(&dataset), [("duplicate-rank", 1)]);
+    assert!(dataset.warnings[0].message.contains("not joined"), "{}", dataset.warnings[0].message);
+}
+
+#[test]
+fn options_that_were_on_are_not_missing() {
+    let held = |metadata: &str, events: &str| {
+        let text = format!(r#"{{"schemaVersion": 1, {metadata} "traceEvents": [{events}]}}"#);
+        column(&read_text(text).unwrap(), "capabilities", "capability")
+    };
+    let op = r#"{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":2}"#;
+    assert!(!held("", op).contains(&"operator_shapes".to_owned()));
+    assert!(!held(r#""record_shapes": 0,"#, op).contains(&"operator_shapes".to_owned()));
+    for on in ["1", "true", "\"1\""] {
+        let options =
+            format!(r#""record_shapes": {on}, "with_stack": {on}, "profile_memory": {on},"#);
+        let held = held(&options, op);
+        for capability in ["operator_shapes", "python_stacks", "memory_events"] {
+            assert!(held.contains(&capability.to_owned()), "{on} {capability} {held:?}");
+        }
+    }
+    // Without operators, there was nothing whose shapes could be recorded.
+    let kernel = op.replace("cpu_op", "kernel");
+    assert!(!held(r#""record_shapes": 1,"#, &kernel).contains(&"operator_shapes".to_owned()));
+}
+
 #[test]
 fn operators_that_recur_make_steps() {
     let call = |at: i32| {
@@ -110,11 +356,13 @@ fn operators_that_recur_make_steps() {
     assert_eq!(column(&dataset, "steps", "step"), ["1", "2", "3", "4"]);
     assert_eq!(column(&dataset, "steps", "dur_ns"), ["100000", "100000", "100000", "79000"]);
     // Two are too few, and what repeats within one call of a model are its layers.
-    let layers = events.replace("autograd::engine::evaluate_function: MulBackward0", "h");
-    for events in [[call(0), call(100)].join(","), layers.clone()] {
+    let layers = [call(0), call(81), call(162), call(243), call(324)].join(",");
+    let layers = layers.replace("autograd::engine::evaluate_function: MulBackward0", "h");
+    for events in [[call(0), call(100)].join(","), layers] {
         let dataset = read_text(trace(&events)).unwrap();
         assert_eq!(column(&dataset, "steps", "source"), ["trace"]);
     }
+    let layers = events.replace("autograd::engine::evaluate_function: MulBackward0", "h");
     let module = |at: i32, dur: i32| {
         format!(
             r#"{{"ph":"X","cat":"python_function","name":"nn.Module: Net_0","pid":1,"tid":1,"ts":{at},"dur":{dur}}}"#
@@ -126,6 +374,7 @@ fn operators_that_recur_make_steps() {
     };
     let ranges: [&dyn Fn(i32, i32) -> String; 2] = [&module, &annotation];
     for range in ranges {
+        // A pause tells passes from layers, but not within a call of a model.
         let one_call = format!("{},{layers}", range(0, 1400));
         let dataset = read_text(trace(&one_call)).unwrap();
         assert_eq!(column(&dataset, "steps", "source"), ["trace"]);

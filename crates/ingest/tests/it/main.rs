@@ -15,6 +15,7 @@ mod malformed;
 mod memory;
 mod memory_files;
 mod merge;
+mod passes;
 mod ranges;
 mod source;
 mod support;

@@ -28,6 +28,8 @@ fn rows(dataset: &Dataset, table: &str, columns: &[&str]) -> Vec<String> {
 fn snapshot_history_is_replayed_from_its_end() {
     let dataset = alone("torch2_protocol4.pickle");
     assert_eq!(warnings(&dataset), [("no-timeline", 1)]);
+    let held = column(&dataset, "capabilities", "capability");
+    assert_eq!(held, ["memory_snapshot", "memory_history"]);
     let start = 500 + 3 * MIB;
     let held: Vec<i64> = [8, 8, 0, 8, 12, 12, 9, 9, 9, 9, 9].map(|mib| start + mib * MIB).to_vec();
     let after = column(&dataset, "snapshot_events", "allocated_bytes");
@@ -130,6 +132,7 @@ fn snapshot_stacks_are_stored_once_with_the_user_line() {
 #[test]
 fn snapshot_without_a_history_has_allocations_from_blocks() {
     let dataset = alone("segments_only.pickle");
+    assert_eq!(column(&dataset, "capabilities", "capability"), ["memory_snapshot"]);
     assert_eq!(column(&dataset, "snapshot_allocations", "known_from"), ["block"; 4]);
     assert_eq!(column(&dataset, "snapshot_devices", "event_count"), ["0", "0"]);
     assert_eq!(column(&dataset, "snapshot_devices", "peak_position"), ["-", "-"]);

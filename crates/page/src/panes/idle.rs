@@ -12,7 +12,7 @@ const BINS: i64 = 120;
 /// Ranks with a bar of their own.
 const MAX_RANKS: usize = 32;
 
-/// Causes by name: the column of `gpu_idle_causes`, and the word of the bar of a step.
+/// Causes by name: the column of `gpu_idle_causes` ([`UNKNOWN`] has a name of its own), and the word of the bar of a step.
 const CAUSES: &[(&str, &str)] = &[
     ("dataloader_ns", "data loading"),
     ("sync_ns", "synchronization"),
@@ -24,8 +24,16 @@ const CAUSES: &[(&str, &str)] = &[
     ("other_stream_ns", "waiting for other streams"),
     ("dependency_ns", "gaps between kernels"),
     ("first_launch_ns", "first launches"),
-    ("unattributed_ns", "unknown"),
+    ("startup_ns", "start-up"),
+    ("compiling_ns", "compiling"),
+    ("profiler_ns", "profiler"),
+    ("no_host_events_ns", "host not recorded"),
+    ("unknown_ns", "unknown"),
 ];
+
+/// Idle time whose cause cannot be told.
+const UNKNOWN: &str =
+    "unlinked_ns + graph_replay_ns + unrecorded_work_ns + stream_capture_ns + recording_end_ns";
 
 const WAITS: &[(&str, &str)] = &[
     ("name", "Call, loader or operator"),
@@ -70,7 +78,7 @@ pub(super) fn idle(source: &Source<'_>) -> Result<Pane, Error> {
 fn by_rank(source: &Source<'_>) -> Result<Option<Bars>, Error> {
     let columns: Vec<&str> = CAUSES.iter().map(|(column, _)| *column).collect();
     let sql = format!(
-        "SELECT rank, device, window_ns, idle_ns, {} FROM gpu_idle_causes ORDER BY idle_ns DESC, rank, device LIMIT {MAX_RANKS}",
+        "SELECT rank, device, window_ns, idle_ns, {} FROM (SELECT *, {UNKNOWN} AS unknown_ns FROM gpu_idle_causes) ORDER BY idle_ns DESC, rank, device LIMIT {MAX_RANKS}",
         columns.join(", ")
     );
     let rows = source.query(&sql)?;
@@ -172,6 +180,10 @@ fn cause_number(cause: &str) -> usize {
         "cpu_compute" => "CPU operators",
         "python" => "Python",
         "first_launch" => "first launches",
+        "startup" => "start-up",
+        "compiling" => "compiling",
+        "profiler" => "profiler",
+        "no_host_events" => "host not recorded",
         "dependency" => "gaps between kernels",
         "other_stream" => "waiting for other streams",
         "collective" => "waiting for collectives",

@@ -25,6 +25,7 @@ const COLUMNS: &[(&str, &str)] = &[
 
 /// Families: columns of `kernel_families` and their names. Families may overlap.
 const FAMILIES: &[(&str, &str)] = &[
+    ("matmul_ns", "matmuls"),
     ("conv_ns", "convolutions"),
     ("attention_ns", "attention"),
     ("pointwise_ns", "pointwise and reducing"),
@@ -85,8 +86,7 @@ fn families(source: &Source<'_>) -> Result<Option<Bars>, Error> {
             parts: vec![("all kernels".to_owned(), rounded(all))],
         },
     );
-    let title =
-        "Time by family (families may overlap; matrix multiplications are in the table)".to_owned();
+    let title = "Time by family (families may overlap)".to_owned();
     Ok((bars.len() > 1).then_some(Bars { title, unit: "ns", rows: bars, is_stacked: false }))
 }
 

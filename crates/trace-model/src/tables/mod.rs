@@ -37,8 +37,8 @@ pub use host::{
 pub use memory::{MemoryEvent, MemoryEvents};
 pub use ranges::{ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters};
 pub use run::{
-    Device, Devices, EventCount, EventCounts, Rank, Ranks, ReadingWarning, ReadingWarnings,
-    RecordedCapabilities, RecordedCapability, Step, Steps, Thread, Threads,
+    Device, Devices, EventCount, EventCounts, Processor, Processors, Rank, Ranks, ReadingWarning,
+    ReadingWarnings, RecordedCapabilities, RecordedCapability, Step, Steps, Thread, Threads,
 };
 pub use snapshot::{
     MemoryTimeline, MemoryTimelineEvent, MemoryTimelineEvents, MemoryTimelineSize,
@@ -80,7 +80,7 @@ impl TableId {
 }
 
 table_list! {
-    Ranks, Devices, Threads, Steps, CpuOps, RuntimeCalls, Annotations, PythonFrames, Kernels,
+    Ranks, Devices, Processors, Threads, Steps, CpuOps, RuntimeCalls, Annotations, PythonFrames, Kernels,
     Memcpys, Memsets, DeviceSyncs, GraphMatches, GraphNodes, CapturedOps, ProfilerRanges,
     RangeCounters, Collectives, MemoryEvents, Counters, Flows, Instants, Spans, UnpairedEvents,
     ExecutionNodes, CompiledFrames, GraphBreaks, CompiledKernels, FlightDumps, FlightRecords,
@@ -260,6 +260,7 @@ mod tests {
             "dur_ns",
             "inductor_dur_ns",
             "launch_dur_ns",
+            "recurrence_dur_ns",
             "self_dur_ns",
             "timeout_dur_ns",
         ];

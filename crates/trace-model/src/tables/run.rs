@@ -18,6 +18,9 @@ table! {
     step_count: I32, Count, "number of profiler steps, 0 if the trace has none";
     cut_ns: OptI64, Ns, "start of the last profiler step if there are two or more: work launched from then on may be incomplete";
     steps_end_ns: OptI64, Ns, "end of the last profiler step";
+    recurring_op_count: OptI32, Count, "outermost operators of a sequence that recurs without marks, where nothing tells whether in passes or in the layers of one pass; null if steps were found";
+    recurrence_count: OptI32, Count, "how often that sequence occurs";
+    recurrence_dur_ns: OptI64, Ns, "median from one occurrence to the next";
     has_shapes: Flag, None, "operators carry input shapes (record_shapes)";
     has_stacks: Flag, None, "Python frames or call stacks are present (with_stack)";
     has_modules: Flag, None, "nn.Module frames or hierarchy are present (with_modules or with_stack)";
@@ -38,6 +41,15 @@ table! {
 }
 
 table! {
+    Processors / Processor = "processors", "the processor of one rank, as `advisor record` and the callbacks describe it";
+    rank: I32, None, "rank whose recording describes it";
+    name: DictColumn, None, "product name; null if it is not known";
+    core_count: OptI32, Count, "cores that the process may use";
+    thread_count: OptI32, Count, "threads that an operator of the process uses: torch.get_num_threads()";
+    flags: DictColumn, None, "instruction sets that matter for the choice of a data type, as the operating system names them, separated by spaces: avx512f avx512_bf16 amx_bf16 ...; empty if it has none of them, null if they are not known";
+}
+
+table! {
     Threads / Thread = "threads", "one lane of the trace: a host thread, or a stream of a device";
     rank: I32, None, "rank";
     thread: I32, None, "number of the lane within the rank, in order of first appearance";
@@ -53,7 +65,7 @@ table! {
     rank: I32, None, "rank";
     step: I64, None, "step number as the profiler gave it";
     name: DictColumn, None, "name of the event that marks it";
-    source: DictColumn, None, "kind of mark: profiler_step (ProfilerStep#n), composer (from the start of the loader's call to the end of event/batch), determined (likewise, from its timings), engine (a step that vLLM or SGLang marks), optimizer (from one Optimizer.step's end to the next), repetition (nothing marks steps, and the same operators recur), or trace (no steps found: the whole recording as one)";
+    source: DictColumn, None, "kind of mark: profiler_step (ProfilerStep#n), composer (from the start of the loader's call to the end of event/batch), determined (likewise, from its timings), engine (a step that vLLM or SGLang marks), optimizer (from one Optimizer.step's end to the next), repetition (nothing marks steps, and the same operators recur, with a backward pass, a loader, a module or a range in each repetition), pass (the same operators recur in passes that do not read what the one before computed, or between which the program waits), or trace (no steps found: the whole recording as one)";
     ts_ns: I64, Ns, "start";
     dur_ns: I64, Ns, "duration on the host";
     ready_ns: OptI64, Ns, "moment by which earlier steps had ended, with the device work launched before this step; absent for a first step before which no device work was recorded";

@@ -115,6 +115,7 @@ table! {
     file: DictColumn, None, "source file, as written";
     line: OptI32, None, "line in that file";
     user_frame: DictColumn, None, "innermost frame outside of PyTorch, installed packages and native code, as file:line function; null if there is none";
+    place: DictColumn, None, "where it allocates: user_frame; without one the innermost frame of an installed package other than PyTorch, then the operator of the backward pass, with the lines whose backward pass it is where native frames tell. Null if no frame says any of these";
     is_whole: Flag, None, "true if an allocation, segment or event has exactly this stack; false if it is only a part of others";
     text: Text, None, "for complete stacks: up to 24 innermost frames, from the inside out, as file:line function; native frames only if there are no others";
 }

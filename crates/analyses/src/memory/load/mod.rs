@@ -11,7 +11,7 @@ use super::segments::{Request, Segments};
 pub(super) const INPUTS: InputQueries = &[
     (
         "stacks",
-        "SELECT rank, snapshot, stack, parent, depth, name, file, user_frame FROM snapshot_stacks ORDER BY rank, snapshot, depth",
+        "SELECT rank, snapshot, stack, parent, depth, name, file, place FROM snapshot_stacks ORDER BY rank, snapshot, depth",
     ),
     (
         "held",

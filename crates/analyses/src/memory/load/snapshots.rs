@@ -113,6 +113,7 @@ pub(super) fn snapshots(
             bytes: bytes.value(row),
             phase: facts.map_or(Phase::Other, |facts| facts.phase),
             is_workspace: facts.is_some_and(|facts| facts.is_workspace),
+            is_cast: facts.and_then(|facts| facts.is_cast),
             stack_depth: facts.map_or(0, |facts| facts.depth),
             place: facts.map_or(Names::NONE, |facts| facts.place),
             owner,

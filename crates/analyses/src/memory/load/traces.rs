@@ -49,6 +49,7 @@ pub(super) fn traces(
             end: get(&end, row).unwrap_or(i64::MAX),
             bytes: bytes.value(row),
             phase,
+            is_cast: inner_ops.get(row).map(|op| op == "aten::_to_copy"),
             place,
             ..Allocation::default()
         });

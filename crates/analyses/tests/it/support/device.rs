@@ -4,7 +4,7 @@ use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
     CapturedOp, Collective, Counter, Device, GraphMatch, GraphNode, Kernel, Memcpy, Memset,
-    ProfilerRange, RangeCounter,
+    Processor, ProfilerRange, RangeCounter,
 };
 
 use super::{Launch, Run};
@@ -118,6 +118,21 @@ impl Run {
         self
     }
 
+    /// The last device has this compute capability and number of multiprocessors.
+    pub fn of_chip(&mut self, (major, minor): (i32, i32), sm_count: i32) -> &mut Self {
+        set_last!(self.devices, compute_major, major);
+        set_last!(self.devices, compute_minor, minor);
+        set_last!(self.devices, sm_count, sm_count);
+        self
+    }
+
+    /// The last kernel is called so.
+    pub fn kernel_named(&mut self, name: &str) -> &mut Self {
+        let name = self.name(name);
+        set_last!(self.kernels, name, name);
+        self
+    }
+
     /// Gives the last kernel what the profiler says of its shape.
     pub fn with_occupancy(&mut self, blocks_per_sm: f64, occupancy_ratio: f64) -> &mut Self {
         set_last!(self.kernels, blocks_per_sm, blocks_per_sm);
@@ -206,6 +221,28 @@ impl Run {
         let call = calls.event_id.0.iter().position(|&id| id == launch).expect("a launch");
         calls.name.0[call] = name;
         calls.device_events.0[call] = count as i32;
+        self
+    }
+
+    /// The last kernel replays a node that the profiler numbers.
+    pub fn replays_node(&mut self, graph_id: i64, graph_node_id: i64) -> &mut Self {
+        set_last!(self.kernels, graph_id, graph_id);
+        set_last!(self.kernels, graph_node_id, graph_node_id);
+        self
+    }
+
+    /// The last kernels, which a graph launched, replay a graph of which no capture is known.
+    pub fn without_capture(&mut self, count: usize) -> &mut Self {
+        let none = self.name("none");
+        let first = self.kernels.len() - count;
+        self.graph_matches.push(GraphMatch {
+            rank: self.kernels.rank.0[first],
+            launch: self.kernels.launch.0[first],
+            capture: NULL_I64,
+            confidence: none,
+            activity_count: count as i64,
+            matched_count: 0,
+        });
         self
     }
 
@@ -350,6 +387,18 @@ impl Run {
             warp_size: 32,
             max_threads_per_sm: 2048,
         });
+        self
+    }
+    /// The processor of a rank.
+    pub fn processor(
+        &mut self,
+        rank: i32,
+        core_count: i32,
+        thread_count: i32,
+        flags: &str,
+    ) -> &mut Self {
+        let (name, flags) = (self.name("CPU"), self.strings.intern(flags));
+        self.processors.push(Processor { rank, name, core_count, thread_count, flags });
         self
     }
 }

@@ -63,6 +63,12 @@ impl Run {
         self
     }
 
+    /// The last annotation is on another thread than most.
+    pub fn annotation_on(&mut self, thread: i32) -> &mut Self {
+        set_last!(self.annotations, thread, thread);
+        self
+    }
+
     /// The last annotation belongs to a step.
     pub fn annotation_in_step(&mut self, step: i64) -> &mut Self {
         set_last!(self.annotations, step, step);

@@ -116,6 +116,7 @@ impl Run {
                 parent,
                 name,
                 user_frame: frame,
+                place: frame,
                 is_whole: stack == 1,
                 text: "train.py:7 step".to_owned(),
                 ..SnapshotStack::null_row()

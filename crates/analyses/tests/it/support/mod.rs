@@ -28,7 +28,7 @@ use trace_model::column::NULL_I64;
 use trace_model::tables::{
     Annotations, CapturedOps, Collectives, CompiledFrames, CompiledKernels, Counter, Counters,
     CpuOps, Devices, ExecutionNodes, FlightDumps, FlightProcessGroups, FlightRecords, GraphBreaks,
-    GraphMatches, GraphNodes, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges,
+    GraphMatches, GraphNodes, Kernels, Memcpys, MemoryEvents, Memsets, Processors, ProfilerRanges,
     PythonFrames, RangeCounters, Rank, Ranks, ReadingWarnings, RecordedCapabilities,
     RecordedCapability, RuntimeCalls, Spans, Step, Steps, UnpairedEvent, UnpairedEvents,
 };
@@ -44,6 +44,7 @@ pub struct Run {
     capabilities: RecordedCapabilities,
     steps: Steps,
     devices: Devices,
+    processors: Processors,
     cpu_ops: CpuOps,
     runtime_calls: RuntimeCalls,
     annotations: Annotations,
@@ -191,6 +192,7 @@ impl Run {
             capabilities,
             steps,
             devices,
+            processors,
             cpu_ops,
             runtime_calls,
             annotations,

@@ -61,7 +61,7 @@ pub(super) fn rows(reports: &[Report]) -> anyhow::Result<String> {
 fn row_without_finding(report: &Report) -> [String; COLUMNS.len()] {
     COLUMNS.map(|column| match column {
         "run" => text(&report.run.path),
-        "recording" => text(phrases::recording(report).unwrap_or_default()),
+        "recording" => text(&phrases::recording(report).unwrap_or_default()),
         _ => String::new(),
     })
 }
@@ -109,7 +109,7 @@ fn row(report: &Report, finding: &Finding) -> [String; COLUMNS.len()] {
         finding.fingerprint.clone(),
         text(&finding.sql.value.replace('\n', " ")),
         finding.baseline_state.map(BaselineState::as_str).unwrap_or_default().to_owned(),
-        text(phrases::recording(report).unwrap_or_default()),
+        text(&phrases::recording(report).unwrap_or_default()),
     ]
 }
 

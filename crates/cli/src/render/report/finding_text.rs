@@ -77,6 +77,11 @@ pub(crate) fn write_finding(
     for note in notes.into_iter().flatten() {
         entry("note", &note)?;
     }
+    if detail > Detail::Advice {
+        for fix in &finding.left_out_fixes {
+            entry("note", &format!("not offered: {}, because {}", fix.title, fix.reason))?;
+        }
+    }
     if detail == Detail::All {
         for row in phrases::evidence_rows(finding) {
             entry("row", &row)?;

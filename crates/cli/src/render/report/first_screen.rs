@@ -123,6 +123,9 @@ fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Re
             }
         }
     }
+    for line in report.time_summary().into_iter().flat_map(|text| layout.wrapped(text, 0)) {
+        writeln!(out, "{line}")?;
+    }
     Ok(())
 }
 
@@ -202,7 +205,11 @@ const MIN_OTHER_RATIO: f64 = 0.001;
 /// Writes one line for each finding, indented below the finding that contains it.
 fn write_list(findings: &[&Finding], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
     let rows = tree(findings);
-    let saves: Vec<String> = rows.iter().map(|(_, finding)| phrases::gain_share(finding)).collect();
+    let saves = |finding: &Finding| match finding.gain.unknown {
+        Some(_) => "unknown".to_owned(),
+        None => phrases::gain_share(finding),
+    };
+    let saves: Vec<String> = rows.iter().map(|(_, finding)| saves(finding)).collect();
     let saves_width = saves.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(5);
     let numbers = findings.iter().map(|f| f.position).max().unwrap_or(0).to_string().len().max(2);
     let is_table = layout.columns >= MIN_TABLE_COLUMNS;

@@ -22,7 +22,7 @@ pub(super) fn annotations(reports: &[Report], context: &ReportContext<'_>) -> St
 fn headline(report: &Report) -> String {
     let title = format!("Trace Advisor: {}", report.run.path);
     let mut lines = vec![report.headline.text.clone()];
-    lines.extend(phrases::recording(report).map(str::to_owned));
+    lines.extend(phrases::recording(report));
     lines.extend(report.baseline.as_ref().map(phrases::baseline_counts));
     annotation(Kind::Notice, &[("title", &title)], &lines)
 }

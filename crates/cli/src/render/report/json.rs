@@ -20,7 +20,7 @@ pub(super) fn document(reports: &[Report]) -> serde_json::Result<String> {
 #[derive(Serialize)]
 struct Line<'a> {
     run: &'a str,
-    recording: Option<&'a str>,
+    recording: Option<String>,
     #[serde(flatten)]
     finding: Option<&'a Finding>,
 }

@@ -40,7 +40,7 @@ fn suite(report: &Report, context: &ReportContext<'_>) -> Suite {
     cases.sort_by_key(|(code, _)| *code);
     let case = |(code, outcome): (&str, Outcome)| case(context.rules, code, outcome);
     let mut output = vec![report.headline.text.clone()];
-    output.extend(phrases::recording(report).map(str::to_owned));
+    output.extend(phrases::recording(report));
     output.extend(report.baseline.iter().flat_map(baseline_lines));
     Suite { name: report.run.path.clone(), cases: cases.into_iter().map(case).collect(), output }
 }

@@ -33,7 +33,7 @@ fn section(report: &Report, context: &ReportContext<'_>) -> String {
         prose(&phrases::run_summary(&report.run))
     );
     if let Some(recording) = phrases::recording(report) {
-        let _ = write!(text, "\n{}\n", prose(recording));
+        let _ = write!(text, "\n{}\n", prose(&recording));
     }
     if let Some(instructions) = phrases::instructions(report) {
         let body = block_of(&instructions.language, instructions.code.trim_end());

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 pub(super) use trace_advisor::advisor::phrases::{
     confidence_note, extent, fix_effect, gain_share, limit, ms_range, percent_range,
-    related_findings, run_summary, timed_span,
+    related_findings, run_summary, timed_span, unknown_effect,
 };
 use trace_advisor::advisor::{
     AffectedRow, BaselineComparison, Finding, FindingFix, GoneFinding, PlannedFix,
-    RecordingInstructions, Rule, Severity, page_name, shipped_rules,
+    RecordingInstructions, Rule, Severity, UnknownFix, page_name, shipped_rules,
 };
 use trace_advisor::analyses::catalog;
 use trace_advisor::trace_model::command_line::shell_words;
@@ -40,9 +40,11 @@ pub(super) fn severity_label(finding: &Finding) -> &'static str {
     if finding.is_note() { "note" } else { finding.severity.as_str() }
 }
 
-/// The summary of the recording.
-pub(super) fn recording(report: &Report) -> Option<&str> {
-    report.recording.as_ref().map(|recording| recording.summary.as_str())
+/// The summary of the recording, and what takes the time if no finding says so.
+pub(super) fn recording(report: &Report) -> Option<String> {
+    let recording = report.recording.as_ref()?;
+    let texts = [recording.summary.as_str()].into_iter().chain(report.time_summary());
+    Some(texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
 /// How to record what the recording lacks.
@@ -128,7 +130,10 @@ pub(super) fn fixes(finding: &Finding) -> Vec<String> {
         };
         format!("{} ({} effort): alone {alone}; {place}", fix.title, fix.effort.as_str())
     };
-    finding.fixes.iter().map(fix).collect()
+    let unknown = |fix: &UnknownFix| {
+        format!("{} ({} effort): {}", fix.title, fix.effort.as_str(), unknown_effect(fix))
+    };
+    finding.fixes.iter().map(fix).chain(finding.unknown_fixes.iter().map(unknown)).collect()
 }
 
 /// The worst rows, at most `max_rows`, with what is measured, and counts:

@@ -54,7 +54,7 @@ pub(crate) fn write_body(
     for line in layout.wrapped(&report.headline.text, 0) {
         writeln!(out, "{BOLD}{line}{BOLD:#}")?;
     }
-    for line in phrases::recording(report).into_iter().flat_map(|text| layout.wrapped(text, 0)) {
+    for line in phrases::recording(report).iter().flat_map(|text| layout.wrapped(text, 0)) {
         writeln!(out, "{line}")?;
     }
     for line in phrases::plan(report) {

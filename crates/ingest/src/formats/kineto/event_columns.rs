@@ -144,7 +144,7 @@ impl EventSink {
             return None;
         }
         let mut name = self.intern_opt(event.name);
-        if category.is_null() && event.pid == LEGACY_HOST {
+        if category.is_null() && [LEGACY_HOST, LEGACY_DEVICE].contains(&event.pid) {
             name = self.modern_name(name);
         }
         let base = EventHeader {
@@ -218,6 +218,7 @@ impl EventSink {
                 let category = self.columns.strings.intern("cpu_op");
                 self.kind(category, name)
             }
+            // Ranges of operators among them are told from kernels when their operators are known.
             LEGACY_DEVICE => Kind::Kernel,
             _ => Kind::Span,
         }

@@ -37,6 +37,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         Capability::LaunchSizes,
         Capability::KernelOccupancy,
         Capability::DeviceProperties,
+        Capability::ProcessorProperties,
         Capability::Steps,
         Capability::ForwardBackwardLinks,
         Capability::CollectiveSizes,

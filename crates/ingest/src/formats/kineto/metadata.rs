@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use trace_model::Capability;
 
 use crate::json::{number, time};
-use crate::timeline::metadata::{DeviceProperties, Metadata};
+use crate::timeline::metadata::{DeviceProperties, Metadata, ProcessorProperties};
 
 /// One entry of `deviceProperties`. AMD writes some of the numbers as strings.
 #[derive(Deserialize)]
@@ -27,6 +28,20 @@ struct Properties {
     max_threads: Value,
 }
 
+/// Entries that state options of `torch.profiler.profile`, and the data that these options record.
+const OPTIONS: [(&str, Capability); 4] = [
+    ("record_shapes", Capability::OperatorShapes),
+    ("with_stack", Capability::PythonStacks),
+    ("with_modules", Capability::ModuleNames),
+    ("profile_memory", Capability::MemoryEvents),
+];
+
+/// `1`, `true`, or one of these as a string.
+fn is_on(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).unwrap_or(text);
+    text == b"1" || text.eq_ignore_ascii_case(b"true")
+}
+
 /// Reads the entries. Entries with unexpected values are listed in `unreadable`.
 pub(super) fn parse(entries: &[(String, Vec<u8>)]) -> Metadata {
     let mut metadata = Metadata::default();
@@ -41,6 +56,8 @@ pub(super) fn parse(entries: &[(String, Vec<u8>)]) -> Metadata {
                 rank.is_some()
             }
             "deviceProperties" => device_properties(&mut metadata, text),
+            // Written by `advisor record` and the callbacks.
+            "processorProperties" => processor_properties(&mut metadata, text),
             "baseTimeNanoseconds" => {
                 metadata.base_time_ns = number::integer(text).filter(|&ns| time::is_time(ns));
                 metadata.base_time_ns.is_some()
@@ -49,7 +66,12 @@ pub(super) fn parse(entries: &[(String, Vec<u8>)]) -> Metadata {
                 metadata.host = serde_json::from_slice(text).ok();
                 metadata.host.is_some()
             }
-            _ => true,
+            _ => {
+                if let Some(&(_, capability)) = OPTIONS.iter().find(|(option, _)| option == key) {
+                    metadata.recorded.insert_if(is_on(text), capability);
+                }
+                true
+            }
         };
         if !understood {
             metadata.unreadable.push(key.clone());
@@ -86,6 +108,23 @@ fn device_properties(metadata: &mut Metadata, text: &[u8]) -> bool {
     true
 }
 
+fn processor_properties(metadata: &mut Metadata, text: &[u8]) -> bool {
+    let Ok(Value::Object(entries)) = serde_json::from_slice(text) else { return false };
+    let count = |key: &str| int32(entries.get(key)?).filter(|&count| count > 0);
+    let flags = entries.get("flags").and_then(Value::as_array);
+    let words = |flags: &Vec<Value>| {
+        let words: Vec<&str> = flags.iter().filter_map(Value::as_str).collect();
+        words.join(" ")
+    };
+    metadata.processor = Some(ProcessorProperties {
+        name: entries.get("name").and_then(Value::as_str).map(str::to_owned),
+        core_count: count("cores"),
+        thread_count: count("threads"),
+        flags: flags.map(words),
+    });
+    true
+}
+
 fn int64(value: &Value) -> Option<i64> {
     match value {
         Value::Number(n) => n.as_i64(),
@@ -96,4 +135,35 @@ fn int64(value: &Value) -> Option<i64> {
 
 fn int32(value: &Value) -> Option<i32> {
     int64(value).and_then(|v| i32::try_from(v).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    fn processor(text: &str) -> (Option<String>, Vec<String>) {
+        let metadata = parse(&[("processorProperties".to_owned(), text.as_bytes().to_vec())]);
+        (metadata.processor.map(|p| format!("{p:?}")), metadata.unreadable)
+    }
+
+    #[test]
+    fn processor_properties_are_read() {
+        let text = r#"{"name": "AMD EPYC", "cores": 2, "threads": 1, "flags": ["avx512f", "avx512_bf16"]}"#;
+        let expected = "ProcessorProperties { name: Some(\"AMD EPYC\"), core_count: Some(2), \
+                        thread_count: Some(1), flags: Some(\"avx512f avx512_bf16\") }";
+        assert_eq!(processor(text), (Some(expected.to_owned()), vec![]));
+    }
+
+    #[test]
+    fn unknown_properties_of_a_processor_stay_unknown() {
+        let unknown =
+            "ProcessorProperties { name: None, core_count: None, thread_count: None, flags: None }";
+        for text in ["{}", r#"{"name": null, "cores": 0, "threads": "x", "flags": null}"#] {
+            assert_eq!(processor(text), (Some(unknown.to_owned()), vec![]), "{text}");
+        }
+        // An empty list of instruction sets is not an unknown one.
+        let none = processor(r#"{"flags": []}"#).0.unwrap();
+        assert!(none.contains("flags: Some(\"\")"), "{none}");
+        assert_eq!(processor("[]"), (None, vec!["processorProperties".to_owned()]));
+    }
 }

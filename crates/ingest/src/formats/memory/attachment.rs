@@ -159,7 +159,7 @@ impl Attachment for MemoryFiles {
             match memory {
                 MemoryFile::Snapshot(dump) => {
                     run.capabilities.insert((rank, Capability::MemorySnapshot));
-                    if dump.extent.is_some() {
+                    if dump.event_count() > 0 {
                         run.capabilities.insert((rank, Capability::MemoryHistory));
                     }
                     dump.into_tables(&mut run.tables, key, &file, shift_ns);

@@ -344,7 +344,7 @@ impl Reader {
         let extent = times.clone().min().zip(times.max());
         Dump {
             stack_count: self.stacks.whole(),
-            stacks: self.stacks.finish(&self.strings),
+            stacks: self.stacks.finish(&mut self.strings),
             segments: self.segments,
             blocks: self.blocks,
             events: self.events,
