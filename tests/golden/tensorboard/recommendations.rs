@@ -36,7 +36,10 @@ pub(crate) const AREA: Area = Area {
             "R5",
             "the plugin's window is inverted without host events: 0 %; it is busy 89 %",
         ),
+        ("generated/synth_nccl_mismatch", "R4", FEW),
         ("generated/synth_nccl_mismatch", "R5", TAIL),
+        ("generated/synth_optree", "R5", FEW),
+        ("generated/synth_util_3gpu", "R5", FEW),
         ("generated/synth_util_49p9", "R5", TAIL),
         ("amd_minitoy", "R6", MATRIX),
         ("mi300_bert", "R6", SIXTEEN),
@@ -70,6 +73,7 @@ const NVJET: &str = "nvjet kernels use tensor cores; they are not in the plugin'
 const UNTYPED: &str = "neither the types of inputs nor the kernel's name say that it is a product of 32-bit \
      floats: unknown";
 
+const FEW: &str = "a handful of GPU activities: the finding is info, the advice is to record again";
 const TAIL: &str = "most of the idle time is after the last work of the recording: unknown";
 
 /// One of the plugin's recommendations and our rule for it.
