@@ -29,12 +29,17 @@ fn finding<'r>(report: &'r Report, code: &str) -> &'r Finding {
 }
 
 #[test]
-fn workers_without_known_cores_are_no_advice_to_start_with() {
-    for name in ["fed_work.json.gz", "fed_storage.json.gz"] {
+fn workers_without_known_cores_are_not_advice_to_start_with() {
+    let most = Severity::Medium;
+    for (name, severity, message) in [
+        ("fed_work.json.gz", Severity::Low, "may cost more than it saves"),
+        // The loader takes more than two thirds of a step.
+        ("fed_storage.json.gz", most, "How many workers help is up to the number of cores"),
+    ] {
         let report = report(name, "");
         let loading = finding(&report, "IN001");
-        assert!(loading.severity <= Severity::Low, "{name}: {}", loading.severity);
-        assert!(loading.message.contains("may cost more than it saves"), "{}", loading.message);
+        assert_eq!(loading.severity, severity, "{name}");
+        assert!(loading.message.contains(message), "{}", loading.message);
         assert_eq!(loading.gain.high_pct, None);
         let text = &report.headline.text;
         assert!(!text.contains("start with IN"), "{text}");
@@ -72,6 +77,30 @@ fn workers_are_timed_again_with_the_cores_that_are_left() {
     let loading = finding(&single, "IN001");
     assert_eq!((loading.severity, loading.gain.high_pct), (Severity::Low, None));
     assert!(loading.message.contains("loader and model share 1 core"), "{}", loading.message);
+}
+
+#[test]
+fn a_loader_that_takes_most_of_a_step_gets_all_cores() {
+    // Measured with four workers: 19.88 ms became 4.18 ms, 79 %.
+    let report = report("fed_storage.json.gz", r#"{"cores": 2, "threads": 1, "flags": []}"#);
+    let loading = finding(&report, "IN001");
+    let fix = &loading.fixes[0];
+    assert_eq!(fix.fix, "cpu-loader-workers");
+    assert!(fix.title.contains("num_workers=2 and torch.set_num_threads(1)"), "{}", fix.title);
+    let (low, high) = (loading.gain.low_pct.unwrap(), loading.gain.high_pct.unwrap());
+    assert!(20.0 < low && high < 79.0, "{low} to {high}");
+    assert!(loading.advice[0].contains("num_workers=2"), "{}", loading.advice[0]);
+}
+
+#[test]
+fn load_of_other_processes_comes_before_what_they_delay() {
+    // Recorded beside one busy process on two cores: 75.2 ms; alone, 22.0 ms.
+    let report = report("trained_beside.json.gz", "");
+    assert_eq!(report.findings[0].code, "OP019");
+    assert_eq!(report.findings[0].severity, Severity::High);
+    let of_chains = report.unknown.iter().find(|rule| rule.code == "OP012").unwrap();
+    assert!(of_chains.reason.contains("OP019"), "{}", of_chains.reason);
+    assert!(report.findings[0].gain.low_pct.unwrap() > 25.0);
 }
 
 #[test]

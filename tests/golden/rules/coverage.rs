@@ -15,7 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Rules that fire on no trace at hand, and why. Their views are tested on tables made by hand, their
 /// verdicts by their own tests. An entry whose rule fires is taken out.
-const UNSEEN: [(&str, &str); 69] = [
+const UNSEEN: [(&str, &str); 71] = [
     ("CF001", "no trace has an operator that is called with eight shapes from one place"),
     (
         "CG001",
@@ -102,6 +102,11 @@ const UNSEEN: [(&str, &str); 69] = [
         "no program of the corpus keeps adding to its gradients; tests/fixtures/modes has one",
     ),
     ("OP018", "no inference of the corpus runs in training mode; tests/fixtures/modes has some"),
+    (
+        "OP019",
+        "no program of one rank shares its cores while it is recorded; tests/fixtures/cpu has one that does",
+    ),
+    ("OP020", "no program on the CPU calls hundreds of tiny operators; tests/fixtures/cpu has one"),
     ("PP001", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),
     ("PP002", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),
     ("PP003", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),

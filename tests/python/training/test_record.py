@@ -1,6 +1,7 @@
 """`advisor record`: finds the training loop of programs that know nothing about it, and leaves them as they are."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -69,7 +70,8 @@ def test_report_names_the_loader_and_the_program_keeps_its_output_and_exit_code(
     alone = subprocess.run([sys.executable, "program.py"], env=environment(), capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (3, alone.stdout), done.stderr
     assert done.stderr.startswith("to stderr\nnote: recorded 1 trace in run\n"), done.stderr
-    assert "1  high             IN001 Steps wait for the DataLoader" in done.stderr
+    assert re.search(r"1  high .* %  IN001 Steps wait for the DataLoader", done.stderr), done.stderr
+    assert "Load batches in as many worker processes as there are cores" in " ".join(done.stderr.split()), done.stderr
     assert step_numbers(f"run/{TRACE}") == list(range(10, 17))
 
 

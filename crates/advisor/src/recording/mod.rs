@@ -29,6 +29,8 @@ const MEMORY_VIEW: &str = "memory_pressure";
 /// Fewer operators, frames and device activities than this are next to nothing; without steps, and with them.
 const MIN_EVENTS: i64 = 50;
 const MIN_EVENTS_IN_STEPS: i64 = 10;
+/// The same of a program on the CPU without steps, whose start-up cannot be told from its work.
+const MIN_EVENTS_ON_CPU: i64 = 100;
 /// If a few events alone cover at least this share of the recording, their times are more likely wrong than slow.
 const MOSTLY_OUTLIERS_RATIO: f64 = 0.9;
 /// A recording shows start-up only if warm-up takes at least this share of its length, or of the idle time of a device that
@@ -185,7 +187,8 @@ impl Recording {
             step_confidence: contents.step_confidence().map(str::to_owned),
             summary,
             subject,
-            time_summary: time_summary::time_summary(tables).filter(|_| has_shares),
+            time_summary: time_summary::time_summary(tables, contents.count("listed_device") > 0)
+                .filter(|_| has_shares),
             limits,
             instructions: instructions.flatten(),
         })
@@ -556,7 +559,13 @@ impl<'a> Contents<'a> {
         let busy_ratio = self.recorded.ratio("busy_ratio");
         let work_ratio = busy_ratio.or(self.recorded.ratio("op_ratio")).unwrap_or(0.0);
         let shows_steps = self.count("step") > 1 && work_ratio >= SHOWS_STEPS_RATIO;
-        let least = if shows_steps { MIN_EVENTS_IN_STEPS } else { MIN_EVENTS };
+        let is_of_steps_or_device =
+            ["step", "device_event", "launch"].iter().any(|kind| self.count(kind) > 0);
+        let least = match (shows_steps, is_of_steps_or_device) {
+            (true, _) => MIN_EVENTS_IN_STEPS,
+            (false, true) => MIN_EVENTS,
+            (false, false) => MIN_EVENTS_ON_CPU,
+        };
         let is_busy = busy_ratio.is_some_and(|busy| busy >= SHOWS_WORK_RATIO);
         if program < least && self.count("launch") < least && !is_busy {
             let parts = [

@@ -43,6 +43,8 @@ const FILLS: [&str; 11] = [
     "randint",
     "linspace",
 ];
+/// No launch of a kernel takes this long: the call computes on the CPU.
+const MIN_CALL_ON_CPU_NS: f64 = 1e6;
 /// Operators that compute the most.
 const PRODUCTS: [&str; 9] = [
     "mm",
@@ -60,14 +62,17 @@ const PRODUCTS: [&str; 9] = [
 const SMALL_OPERATOR_NS: f64 = 20_000.0;
 /// Fewer operators are too few to judge their length.
 const MIN_OPERATORS: i64 = 20;
+/// The thresholds of OP020.
+const CALLS_LEAD_RATIO: f64 = 0.4;
+const MIN_CALLS: i64 = 200;
 /// The view of the work of the processor, with one row per rank.
 const CPU_VIEW: &str = "op_cpu_work";
 
 /// What takes the time; `None` if neither host nor device was recorded.
-pub(super) fn time_summary(tables: &[MetricTable]) -> Option<String> {
+pub(super) fn time_summary(tables: &[MetricTable], lists_gpu: bool) -> Option<String> {
     let device = busiest_device(tables);
     let is_busy = device.as_ref().is_some_and(|device| device.busy_ratio >= BUSY_RATIO);
-    let host = HostTime::read(tables).filter(|_| !is_busy).map(|host| host.text(tables));
+    let host = HostTime::read(tables, lists_gpu).filter(|_| !is_busy).map(|host| host.text(tables));
     let texts: Vec<String> = device
         .map(|device| device.text)
         .into_iter()
@@ -82,7 +87,10 @@ fn small_operators(tables: &[MetricTable]) -> Option<String> {
     let count = |row: &Row<'_>| row.count("outer_op_count");
     let row = Row::all(tables, CPU_VIEW).into_iter().rev().max_by_key(count)?;
     let mean_ns = row.ratio("op_ns")? / count(&row) as f64;
-    let is_small = count(&row) >= MIN_OPERATORS && mean_ns < SMALL_OPERATOR_NS;
+    // OP020 says it with more.
+    let leads =
+        row.ratio("python_ratio").unwrap_or(0.0) >= CALLS_LEAD_RATIO && count(&row) >= MIN_CALLS;
+    let is_small = count(&row) >= MIN_OPERATORS && mean_ns < SMALL_OPERATOR_NS && !leads;
     (is_small && !row.is_true("has_device") && !row.is_true("uses_device")).then(|| {
         format!(
             "{} operators take {} each on average: calling them costs much of that. A larger batch, or `torch.compile`, saves \
@@ -154,10 +162,12 @@ fn largest_kernels(row: &Row<'_>) -> Option<String> {
 /// The rows of [`HOST_TIME_VIEW`] of the rank whose host works most, most time first.
 struct HostTime<'a> {
     rows: Vec<Row<'a>>,
+    /// The recording lists a GPU of the machine.
+    lists_gpu: bool,
 }
 
 impl<'a> HostTime<'a> {
-    fn read(tables: &'a [MetricTable]) -> Option<Self> {
+    fn read(tables: &'a [MetricTable], lists_gpu: bool) -> Option<Self> {
         let rows = Row::all(tables, HOST_TIME_VIEW);
         let host_ratio = |row: &Row<'_>| row.ratio("host_ratio").unwrap_or(0.0);
         let busiest = *rows.iter().rev().max_by(|a, b| host_ratio(a).total_cmp(&host_ratio(b)))?;
@@ -165,7 +175,7 @@ impl<'a> HostTime<'a> {
         let mut rows: Vec<Row<'_>> = rows.into_iter().filter(is_of_rank).collect();
         let self_ns = |row: &Row<'_>| row.ratio("self_ns").unwrap_or(0.0);
         rows.sort_by(|a, b| self_ns(b).total_cmp(&self_ns(a)));
-        Some(Self { rows })
+        Some(Self { rows, lists_gpu })
     }
 
     fn text(&self, tables: &[MetricTable]) -> Option<String> {
@@ -207,8 +217,9 @@ impl<'a> HostTime<'a> {
                 named_with_calls(second),
             ),
         };
-        if let Some(advice) =
-            self.indexing_loop(tables).or_else(|| named.first().and_then(|row| advice(row)))
+        if let Some(advice) = self
+            .indexing_loop(tables)
+            .or_else(|| named.first().and_then(|row| advice(row, self.lists_gpu)))
         {
             text.push(' ');
             text.push_str(&advice);
@@ -251,13 +262,21 @@ fn named_with_calls(row: &Row<'_>) -> String {
 }
 
 /// What to do about the operator or call that takes most of the host's time, where that is known.
-fn advice(row: &Row<'_>) -> Option<String> {
+fn advice(row: &Row<'_>, lists_gpu: bool) -> Option<String> {
     let name = row.text("name")?;
     let uses_device = row.count("rank_launch_count") > 0;
     if row.text("kind") == Some("operator") {
         let plain = name.strip_prefix("aten::")?;
         let plain = plain.strip_suffix('_').unwrap_or(plain);
-        // If no launch was recorded, nothing tells on which device an operator runs.
+        let call_ns = row.ratio("self_ns")? / row.count("call_count").max(1) as f64;
+        if !uses_device && lists_gpu && call_ns >= MIN_CALL_ON_CPU_NS && FILLS.contains(&plain) {
+            return Some(format!(
+                "At {} per call, `{name}` fills tensors on the CPU: if they go to the GPU, create them there (`device=\"cuda\"`); \
+                 otherwise, once before the loop.",
+                human(call_ns),
+            ));
+        }
+        // If no launch was recorded, nothing else tells on which device an operator runs.
         if !uses_device || row.count("launch_count") > 0 {
             return None;
         }

@@ -522,9 +522,10 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "op_cpu_efficiency",
         Scope::Rank,
         "rank has_device uses_device has_shapes window_ns product_ns product_ratio large_product_ns large_product_ratio \
-         large_product_gflops slow_half_ns slow_half_ratio slow_half_gflops slow_half_dtype single_row_ns \
+         large_product_gflops fastest_large_product_gflops slow_half_ns slow_half_ratio slow_half_gflops slow_half_dtype single_row_ns \
          single_row_ratio chain_ns chain_ratio chain_bytes_ratio chain_name chain_owner chain_dims optimizer_chain_ns \
-         optimizer_chain_ratio optimizer_chain_name stalled_ns stalled_ratio stalled_per_element_ns stalled_name",
+         optimizer_chain_ratio optimizer_chain_name stalled_ns stalled_ratio stalled_per_element_ns stalled_name \
+         delayed_call_count delayed_op_count delay_ns delay_ratio delayed_name delayed_longest_ns delayed_usual_ns",
     ),
     (
         "run_training_mode",

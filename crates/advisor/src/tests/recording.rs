@@ -379,6 +379,14 @@ fn a_recording_without_its_gpu_says_what_the_host_does() {
         report.time_summary().unwrap(),
         "79.9 % of the 4.53 s are in `aten::normal_` (10 calls)."
     );
+    // On a machine with a GPU, calls that take longer than any launch fill tensors on the CPU.
+    let listed =
+        [("listed_device_count", Value::Int(1)), ("listed_device_name", text("NVIDIA T4"))];
+    let report = silent_report(&[&NOT_RECORDED[..], &listed].concat(), &[&fills]);
+    assert!(report.time_summary().unwrap().ends_with(
+        "At 362 ms per call, `aten::normal_` fills tensors on the CPU: if they go to the GPU, create them there (`device=\"cuda\"`); \
+         otherwise, once before the loop."
+    ));
     let mut frees = host_time("cudaFree", "call", 6, 3_900_000_000);
     frees.push(("outside_count", Value::Int(6)));
     let report = silent_report(&NOT_RECORDED, &[&frees]);

@@ -1,7 +1,7 @@
 --! question = "How well does a program on the CPU use the processor?"
 --! row = "one rank; of one with device activity, the fact only"
 --! window = "complete_steps"
---! needs = ["roofline_cpu_calls", "roofline_cpu_chain_calls", "op_cpu_work", "device_steps"]
+--! needs = ["roofline_cpu_calls", "roofline_cpu_chain_calls", "op_cpu_work", "op_cpu_delayed_calls", "device_steps"]
 --! order = ["rank"]
 --! requires = ["host_operators"]
 --! when_empty = "the trace holds no operators: record the host too (activities=[ProfilerActivity.CPU, ...])"
@@ -16,6 +16,7 @@
 --! large_product_ns = { doc = "those of 2 * 10^7 operations or more on 32-bit floats", unit = "ns", metric = "rank" }
 --! large_product_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! large_product_gflops = { doc = "their operations per nanosecond: 10^9 a second", metric = "rank" }
+--! fastest_large_product_gflops = { doc = "the highest rate of large products with inputs of one shape, of those that take 2 % of large_product_ns or more", metric = "rank" }
 --! slow_half_ns = { doc = "matmuls and convolutions on 16-bit floats, of 10^6 operations or more, at less than 30 * 10^9 operations a second: without instructions for the type", unit = "ns", metric = "rank" }
 --! slow_half_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! slow_half_gflops = { doc = "their operations per nanosecond", metric = "rank" }
@@ -35,6 +36,13 @@
 --! stalled_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! stalled_per_element_ns = { doc = "mean of these calls", unit = "ns", metric = "rank" }
 --! stalled_name = "the operator with most of it"
+--! delayed_call_count = { doc = "calls that take far longer than others with the same inputs, see op_cpu_delayed_calls", unit = "count", metric = "rank" }
+--! delayed_op_count = { doc = "different operators among them", unit = "count", metric = "rank" }
+--! delay_ns = { doc = "their time above the usual", unit = "ns", metric = "rank" }
+--! delay_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! delayed_name = "the operator with most of it; the columns delayed describe its longest call, too"
+--! delayed_longest_ns = { doc = "that call", unit = "ns", metric = "rank" }
+--! delayed_usual_ns = { doc = "the usual time of such calls", unit = "ns", metric = "rank" }
 WITH windows AS (
     SELECT rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns FROM device_steps GROUP BY rank
 ),
@@ -85,6 +93,19 @@ totals AS (
     FROM calls
     GROUP BY rank
 ),
+rates AS (
+    SELECT rank, max(gflops) AS gflops
+    FROM (
+        SELECT
+            rank, sum(flops) / sum(self_dur_ns) AS gflops, sum(self_dur_ns) AS shape_ns,
+            sum(sum(self_dur_ns)) OVER (PARTITION BY rank) AS large_ns
+        FROM calls
+        WHERE is_large AND self_dur_ns > 0
+        GROUP BY rank, name, input_dims
+    )
+    WHERE shape_ns >= 0.02 * large_ns
+    GROUP BY rank
+),
 chain_names AS (
     SELECT
         c.rank, c.owner, c.chain_name AS name, sum(c.dur_ns) AS op_ns, sum(c.moved_bytes) AS moved_bytes,
@@ -116,6 +137,29 @@ stalled_names AS (
     SELECT rank, first_value(name ORDER BY self_ns DESC, name) AS stalled_name
     FROM (SELECT rank, name, sum(self_dur_ns) AS self_ns FROM calls WHERE is_simple AND is_slow GROUP BY rank, name)
     GROUP BY rank
+),
+delays AS (
+    SELECT
+        d.rank, count(*) AS call_count, count(DISTINCT d.name) AS op_count, sum(d.delay_ns) AS delay_ns
+    FROM op_cpu_delayed_calls d
+    JOIN main m ON m.rank = d.rank AND m.thread = d.thread
+    GROUP BY d.rank
+),
+delayed_names AS (
+    SELECT
+        d.rank, d.name, sum(d.delay_ns) AS delay_ns, max(d.self_dur_ns) AS longest_ns,
+        first_value(d.usual_ns ORDER BY d.self_dur_ns DESC, d.ts_ns) AS usual_ns
+    FROM op_cpu_delayed_calls d
+    JOIN main m ON m.rank = d.rank AND m.thread = d.thread
+    GROUP BY d.rank, d.name
+),
+most_delayed AS (
+    SELECT
+        rank, first_value(name ORDER BY delay_ns DESC, name) AS name,
+        first_value(longest_ns ORDER BY delay_ns DESC, name) AS longest_ns,
+        first_value(usual_ns ORDER BY delay_ns DESC, name) AS usual_ns
+    FROM delayed_names
+    GROUP BY rank
 )
 SELECT
     r.rank, r.has_device, r.uses_device,
@@ -126,6 +170,7 @@ SELECT
     t.large_product_ns,
     ratio!(t.large_product_ns, r.window_ns) AS large_product_ratio,
     ratio!(t.large_flops, t.large_product_ns) AS large_product_gflops,
+    f.gflops AS fastest_large_product_gflops,
     t.slow_half_ns,
     ratio!(t.slow_half_ns, r.window_ns) AS slow_half_ratio,
     ratio!(t.slow_half_flops, t.slow_half_ns) AS slow_half_gflops,
@@ -141,9 +186,17 @@ SELECT
     t.stalled_ns,
     ratio!(t.stalled_ns, r.window_ns) AS stalled_ratio,
     ratio!(t.stalled_ns, t.stalled_elements) AS stalled_per_element_ns,
-    n.stalled_name
+    n.stalled_name,
+    CASE WHEN t.rank IS NOT NULL THEN coalesce(l.call_count, 0) END AS delayed_call_count,
+    CASE WHEN t.rank IS NOT NULL THEN coalesce(l.op_count, 0) END AS delayed_op_count,
+    CASE WHEN t.rank IS NOT NULL THEN coalesce(l.delay_ns, 0) END AS delay_ns,
+    ratio!(CASE WHEN t.rank IS NOT NULL THEN coalesce(l.delay_ns, 0) END, r.window_ns) AS delay_ratio,
+    e.name AS delayed_name, e.longest_ns AS delayed_longest_ns, e.usual_ns AS delayed_usual_ns
 FROM op_cpu_work r
 LEFT JOIN totals t ON t.rank = r.rank
 LEFT JOIN chains c ON c.rank = r.rank
 LEFT JOIN optimizer_chains o ON o.rank = r.rank
 LEFT JOIN stalled_names n ON n.rank = r.rank
+LEFT JOIN delays l ON l.rank = r.rank
+LEFT JOIN most_delayed e ON e.rank = r.rank
+LEFT JOIN rates f ON f.rank = r.rank

@@ -66,7 +66,9 @@ phases AS (
 work AS (
     SELECT
         k.rank, k.event_id, k.dur_ns,
-        k.annotation LIKE 'Optimizer.step%' AS in_step,
+        -- An optimizer that calls the model (a closure) launches the kernels of the forward pass, too.
+        k.annotation LIKE 'Optimizer.step%' AND f.rank IS NULL AS in_step,
+        k.annotation LIKE 'Optimizer.zero\_grad%' AS in_zero,
         k.name LIKE '%multi\_tensor%'
             AND NOT regexp_like(CAST(k.name AS VARCHAR),
                 'Fused|(Adam|AdamW|Adagrad|SGD|Sgd|LAMB|Lamb|Lion|NovoGrad)(Capturable|Master)*(Math)?Functor') AS is_foreach,
@@ -74,6 +76,8 @@ work AS (
             'Fused(Adam|Sgd|Optimizer|Adagrad)|multi_tensor.*(Adam|AdamW|Adagrad|SGD|Sgd|LAMB|Lamb|Lion|NovoGrad)[A-Za-z]*Functor|kOptimizer') AS is_fused
     FROM kernels k
     JOIN windows w ON w.rank = k.rank
+    LEFT JOIN host_phases f ON f.rank = k.rank AND f.step = k.step AND f.phase = 'forward'
+        AND k.launch_ts_ns >= f.ts_ns AND k.launch_ts_ns < f.ts_ns + f.dur_ns
     WHERE (k.annotation LIKE 'Optimizer.step%' OR k.annotation LIKE 'Optimizer.zero\_grad%')
         AND k.ts_ns >= w.start_ns AND k.ts_ns < w.end_ns
 ),
@@ -85,9 +89,9 @@ sums AS (
         sum_if!(g.host_ns, w.in_step) AS gap_ns,
         count_if!(w.in_step AND w.is_foreach) AS foreach_count,
         count_if!(w.in_step AND w.is_fused) AS fused_count,
-        sum(CASE WHEN w.in_step THEN 0 ELSE 1 END) AS zero_kernel_count,
-        sum(CASE WHEN w.in_step THEN 0 ELSE w.dur_ns END) AS zero_ns,
-        sum(CASE WHEN w.in_step THEN 0 ELSE g.host_ns END) AS zero_gap_ns
+        count_if!(w.in_zero) AS zero_kernel_count,
+        sum_if!(w.dur_ns, w.in_zero) AS zero_ns,
+        sum_if!(g.host_ns, w.in_zero) AS zero_gap_ns
     FROM work w
     LEFT JOIN device_idle_gaps g ON g.rank = w.rank AND g.next_event_id = w.event_id
     GROUP BY w.rank

@@ -225,3 +225,76 @@ fn chains_belong_to_who_runs_them() {
     let columns = ["chain_owner", "optimizer_chain_name"];
     assert_eq!(rows(&session, "op_cpu_efficiency", &columns), ["model add_ > addcdiv_"]);
 }
+
+/// Steps of 10 ms with eight additions of 100 us each, of which the given ones take 2 ms longer.
+fn additions(delayed: &[(i64, i64)]) -> Run {
+    let mut run = Run::default();
+    run.rank(0).without_device().with_shapes();
+    for step in 0..3 {
+        let start = step * 10_000_000;
+        run.step(0, step, start, 10_000_000, step == 2);
+        for call in 0..8 {
+            let name = if call % 2 == 0 { "aten::add" } else { "aten::mul" };
+            let delay_ns = if delayed.contains(&(step, call)) { 2_000_000 } else { 0 };
+            run.op(0, name, start + call * 1_200_000, 100_000 + delay_ns)
+                .with_input_types(r#"["float", "float"]"#)
+                .with_input_dims("[[64, 64], [64, 64]]");
+        }
+    }
+    run
+}
+
+#[test]
+fn calls_are_delayed_if_they_take_longer_than_others_with_the_same_inputs() {
+    let session = additions(&[(0, 2), (1, 3), (2, 2)]).open();
+    let columns = ["name", "ts_ns", "self_dur_ns", "usual_ns", "delay_ns"];
+    assert_eq!(
+        rows(&session, "op_cpu_delayed_calls", &columns),
+        [
+            "aten::add 2400000 2100000 100000 2000000",
+            "aten::mul 13600000 2100000 100000 2000000",
+            "aten::add 22400000 2100000 100000 2000000",
+        ]
+    );
+    let columns =
+        ["delayed_call_count", "delayed_op_count", "delay_ns", "delay_ratio", "delayed_name"];
+    assert_eq!(rows(&session, "op_cpu_efficiency", &columns), ["3 2 6000000 0.2 aten::add"]);
+    // Where half of the calls take longer, the usual time is not known.
+    let half: Vec<(i64, i64)> =
+        (0..3).flat_map(|step| [0, 1, 2, 3].map(|call| (step, call))).collect();
+    let session = additions(&half).open();
+    assert_eq!(rows(&session, "op_cpu_delayed_calls", &["name"]), [""; 0]);
+}
+
+#[test]
+fn an_optimizer_that_calls_the_model_is_not_charged_for_its_passes() {
+    let mut run = Run::default();
+    run.rank(0).without_device();
+    // As Lightning does: each step ends in a call of the optimizer, between forward and backward.
+    let backward = |run: &mut Run, ts_ns: i64| {
+        run.op(0, "autograd::engine::evaluate_function: MulBackward0", ts_ns, 100);
+    };
+    run.step(0, 0, 0, 1_000, false).step(0, 1, 1_000, 1_000, true);
+    backward(&mut run, 0);
+    run.annotation(0, "Optimizer.step#SGD.step", 600, 700);
+    backward(&mut run, 1_000);
+    // DDP still reduces gradients when the closure returns.
+    run.annotation(0, "gloo:all_reduce", 1_100, 50);
+    run.annotation(0, "Optimizer.step#SGD.step", 1_700, 300);
+    let session = run.open();
+    let phases = ["step", "phase", "ts_ns", "dur_ns"];
+    assert_eq!(
+        rows(&session, "host_phases", &phases),
+        [
+            "0 backward 0 100",
+            "0 other 100 500",
+            "0 forward 600 400",
+            "1 backward 1000 100",
+            "1 other 1100 50",
+            "1 optimizer 1150 150",
+            "1 other 1300 400",
+            // The recording ends before the backward pass of this call.
+            "1 forward 1700 300",
+        ]
+    );
+}

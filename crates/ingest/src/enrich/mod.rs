@@ -44,10 +44,20 @@ pub(crate) fn enrich(mut trace: Trace) -> Trace {
     trace
 }
 
-/// First start and last end of operators.
+/// First start and last end of operators; `None` if most launches are outside of that time.
 fn operator_extent(columns: &Columns) -> Option<(i64, i64)> {
     let t = &columns.cpu_ops;
-    let start = t.ts_ns.0.iter().min()?;
+    let start = *t.ts_ns.0.iter().min()?;
     let end = t.ts_ns.0.iter().zip(&t.dur_ns.0).map(|(ts, dur)| ts + dur).max()?;
-    Some((*start, end))
+    let calls = &columns.runtime_calls;
+    let is_launch: Vec<bool> =
+        columns.strings.iter().map(|(_, name)| name.contains("Launch")).collect();
+    let (mut inside, mut outside) = (0_usize, 0_usize);
+    for (name, ts_ns) in calls.name.0.iter().zip(&calls.ts_ns.0) {
+        if is_launch.get(name.index()) == Some(&true) {
+            let count = if (start..=end).contains(ts_ns) { &mut inside } else { &mut outside };
+            *count += 1;
+        }
+    }
+    (outside <= inside).then_some((start, end))
 }
