@@ -12,29 +12,24 @@
 -- The profiler marks loading, Optimizer.step, and the calls of the autograd engine. The time
 -- between two calls of the engine is backward, the time before the first is forward, the rest other.
 -- An optimizer may call the model itself (a closure): the marks of autograd take precedence. Lightning always does that, and
--- a step may end between the two passes, so all of such a call before its first mark of autograd is forward. Communication on
--- the host inside Optimizer.step is not work of the optimizer: DDP still reduces gradients when a closure returns.
+-- a step may end between the two passes, so all of such a call before its first mark of autograd is forward.
 -- Steps that Composer or Determined marks have the phases that it marks, and the time between marks is no
 -- part of them.
 WITH marks AS (
     SELECT rank, ts_ns, end_ns, 1 AS loading, 0 AS optimizing, 0 AS backward, 0 AS marked_forward, 0 AS marked_backward,
-        0 AS training, 1 AS accounted, 0 AS communicating
+        0 AS training, 1 AS accounted
     FROM host_waits
     WHERE cause = 'dataloader'
     UNION ALL
-    SELECT
-        rank, ts_ns, ts_ns + dur_ns, 0,
-        CASE WHEN name LIKE 'Optimizer.step%' THEN 1 ELSE 0 END,
-        0, 0, 0, 0, 0,
-        CASE WHEN name LIKE 'Optimizer.step%' THEN 0 ELSE 1 END
+    SELECT rank, ts_ns, ts_ns + dur_ns, 0, 1, 0, 0, 0, 0, 0
     FROM annotations
-    WHERE NOT on_device AND (name LIKE 'Optimizer.step%' OR is_collective_range!(name))
+    WHERE NOT on_device AND name LIKE 'Optimizer.step%'
     UNION ALL
     SELECT
         rank, ts_ns, ts_ns + dur_ns, 0,
         CASE WHEN name LIKE 'Optimizer.step%' THEN 1 ELSE 0 END,
         CASE WHEN name LIKE 'Optimizer.step%' THEN 0 ELSE 1 END,
-        0, 0, 0, 0, 0
+        0, 0, 0, 0
     FROM cpu_ops
     WHERE name LIKE 'Optimizer.step%'
         OR name LIKE 'autograd::engine::evaluate\_function%'
@@ -48,8 +43,7 @@ WITH marks AS (
         CASE WHEN name IN ('event/backward', 'train_batch.backward') THEN 1 ELSE 0 END,
         CASE WHEN name = 'event/train_batch' THEN 2 WHEN name = 'train_batch' THEN 1 ELSE 0 END,
         CASE WHEN name LIKE 'event/%' OR name = 'train_batch.backward' THEN 0 ELSE 1 END
-            + CASE WHEN name = 'event/batch' THEN 1 ELSE 0 END,
-        0
+            + CASE WHEN name = 'event/batch' THEN 1 ELSE 0 END
     FROM annotations
     WHERE NOT on_device
         AND rank IN (SELECT DISTINCT rank FROM device_steps WHERE source IN ('composer', 'determined'))
@@ -60,16 +54,15 @@ WITH marks AS (
 -- At one moment, marks end, then the step ends, the next one starts, and marks start.
 boundaries AS (
     SELECT rank, ts_ns, 3 AS turn, loading, optimizing, backward, marked_forward, marked_backward, training, accounted,
-        communicating, 0 AS step, 0 AS marked
+        0 AS step, 0 AS marked
     FROM marks
     UNION ALL
-    SELECT rank, end_ns, 0, -loading, -optimizing, -backward, -marked_forward, -marked_backward, -training, -accounted, -communicating, 0, 0
-    FROM marks
+    SELECT rank, end_ns, 0, -loading, -optimizing, -backward, -marked_forward, -marked_backward, -training, -accounted, 0, 0 FROM marks
     UNION ALL
-    SELECT rank, host_ts_ns, 2, 0, 0, 0, 0, 0, 0, 0, 0, step + 1, CASE WHEN source IN ('composer', 'determined') THEN 1 ELSE 0 END
+    SELECT rank, host_ts_ns, 2, 0, 0, 0, 0, 0, 0, 0, step + 1, CASE WHEN source IN ('composer', 'determined') THEN 1 ELSE 0 END
     FROM device_steps
     UNION ALL
-    SELECT rank, host_end_ns, 1, 0, 0, 0, 0, 0, 0, 0, 0, -step - 1, CASE WHEN source IN ('composer', 'determined') THEN -1 ELSE 0 END
+    SELECT rank, host_end_ns, 1, 0, 0, 0, 0, 0, 0, 0, -step - 1, CASE WHEN source IN ('composer', 'determined') THEN -1 ELSE 0 END
     FROM device_steps
 ),
 running AS (
@@ -88,7 +81,6 @@ running AS (
         sum(marked_backward) OVER w AS marked_backwards,
         sum(training) OVER w AS trainings,
         sum(accounted) OVER w AS accounted,
-        sum(communicating) OVER w AS collectives,
         sum(step) OVER w - 1 AS step,
         sum(marked) OVER w AS marked
     FROM boundaries
@@ -115,7 +107,7 @@ SELECT
         WHEN next_backward = 1 AND backward = -1 THEN 'backward'
         WHEN next_backward = 1 THEN 'forward'
         WHEN optimizers > 0 AND has_closures = 1 AND coalesce(backward_end_ns <= optimizer_ts_ns, true) THEN 'forward'
-        WHEN optimizers > 0 AND collectives = 0 THEN 'optimizer'
+        WHEN optimizers > 0 THEN 'optimizer'
         ELSE 'other'
     END AS phase,
     ts_ns, dur_ns
