@@ -46,7 +46,7 @@ const HOST_PARTS: [(&str, bool, &str); 5] = [
 ];
 
 /// Time of a thread in no operator and not loading data.
-const OUTSIDE_OPERATORS: &str = "Python or waiting";
+pub(crate) const OUTSIDE_OPERATORS: &str = "Python or waiting";
 
 /// Idle time of unknown cause: what the other parts leave.
 const UNKNOWN: &str = "unattributed_ratio";

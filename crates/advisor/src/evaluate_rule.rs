@@ -9,11 +9,11 @@ use trace_model::{Capability, MetricTable, Scope, Value};
 
 use crate::expr::{self, Context};
 use crate::finding::{
-    Affected, AffectedRow, Columns, Evidence, Finding, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE,
-    Queries, fingerprint, round4,
+    Affected, AffectedRow, Columns, Evidence, Finding, FindingLimit, GainEstimate, MAX_AFFECTED,
+    MAX_EVIDENCE, Queries, fingerprint, round4,
 };
 use crate::held_capabilities::missing;
-use crate::rule::{Rule, STEP_TIME_VIEW};
+use crate::rule::{Rule, STEP_TIME_VIEW, SeverityLimit};
 use crate::run_traits::RunTraits;
 use crate::severity::Severity;
 use crate::sql;
@@ -318,17 +318,22 @@ fn confidence<'s>(
     (confidence, caveats)
 }
 
-/// The limits of the severity that hold for a row, each with its reason.
+/// The limits of the severity that hold for a row.
 fn severity_limits<'s>(
     rule: &'s Rule,
     env: &Environment<'s>,
     context: &Context,
-) -> Vec<(Severity, String)> {
+) -> Vec<FindingLimit> {
     let holds = |when: &'s str| {
         expr::Formula::new(env, when).is_ok_and(|formula| formula.truth(context) == Ok(true))
     };
     let limits = rule.unpredicted.iter().filter(|limit| holds(&limit.when));
-    limits.map(|limit| (limit.to, limit.reason.render_or_source(env, context))).collect()
+    let rendered = |limit: &'s SeverityLimit| FindingLimit {
+        to: limit.to,
+        reason: limit.reason.render_or_source(env, context),
+        advice: limit.advice.render_or_source(env, context),
+    };
+    limits.map(rendered).collect()
 }
 
 fn affected(rule: &Rule, table: &MetricTable, verdicts: &RowVerdicts<'_>) -> Affected {

@@ -297,6 +297,9 @@ pub(crate) struct SeverityLimitTable {
     /// Shown at the end of the message: a template, or a list of parts.
     #[schemars(with = "TextValue")]
     pub(crate) reason: Spanned<TextValue>,
+    /// Replaces the first advice of the rule.
+    #[schemars(with = "Option<TextValue>")]
+    pub(crate) advice: Option<Spanned<TextValue>>,
 }
 
 /// Step time that a fix could save.

@@ -81,9 +81,9 @@ pub struct Finding {
     /// The confidence before notes about the trace lowered it.
     #[serde(skip)]
     pub(crate) own_confidence: Confidence,
-    /// Limits of the severity where no fix is predicted to save time, each with its reason.
+    /// What holds instead where no fix is predicted to save time.
     #[serde(skip)]
-    pub(crate) severity_limits: Vec<(Severity, String)>,
+    pub(crate) severity_limits: Vec<FindingLimit>,
     /// Percent of the time that it takes, if its rule knows why no fix of it can be predicted: 0 otherwise.
     #[serde(skip)]
     pub(crate) unpredicted_pct: f64,
@@ -96,6 +96,17 @@ pub struct Finding {
     /// Whether it is a note about the trace.
     #[serde(skip)]
     pub(crate) is_note: bool,
+}
+
+/// A limit of the severity of a finding for which no fix is predicted to save time.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FindingLimit {
+    /// Upper limit of the severity.
+    pub(crate) to: Severity,
+    /// Shown at the end of the message.
+    pub(crate) reason: String,
+    /// Replaces the first advice; empty to keep it.
+    pub(crate) advice: String,
 }
 
 impl Finding {
@@ -119,7 +130,8 @@ impl Finding {
         !self.fixes.is_empty() && self.fixes.iter().all(|fix| fix.alone_pct.mid < 0.0)
     }
 
-    /// If no fix saves time by itself, lowers the severity to the limits of its rule and says why.
+    /// If no fix saves time by itself, lowers the severity to the limits of its rule, says why, and gives other advice where the
+    /// rule has some.
     pub(crate) fn limit_severity(&mut self) {
         if self.is_predicted() && self.gain.high_pct.is_some_and(|pct| pct > 0.0) {
             return;
@@ -127,10 +139,13 @@ impl Finding {
         if self.fixes.is_empty() && !self.severity_limits.is_empty() {
             self.unpredicted_pct = self.gain.share_pct.unwrap_or(0.0);
         }
-        for (limit, reason) in std::mem::take(&mut self.severity_limits) {
-            self.severity = self.severity.min(limit);
+        for FindingLimit { to, reason, advice } in std::mem::take(&mut self.severity_limits) {
+            self.severity = self.severity.min(to);
             for row in &mut self.affected.worst {
-                row.severity = row.severity.min(limit);
+                row.severity = row.severity.min(to);
+            }
+            if !advice.is_empty() {
+                self.advice.splice(..self.advice.len().min(1), [advice]);
             }
             if !reason.is_empty() {
                 self.message = format!("{} {reason}", self.message.trim_end());

@@ -5,7 +5,7 @@ use serde::Serialize;
 use trace_model::number::plural;
 use trace_model::time::{human, human_range};
 
-use crate::breakdown::Breakdown;
+use crate::breakdown::{Breakdown, BreakdownPart, OUTSIDE_OPERATORS};
 use crate::expr::decimals;
 use crate::finding::{Finding, Range, round4};
 use crate::plan::{Plan, TimedSpan};
@@ -216,10 +216,15 @@ fn of_severe_limit(limit: RecordingKind, findings: &[&Finding], is_judged: bool)
     }
 }
 
-/// The sentence for a recording in which the GPU is almost never busy; `None` for other recordings.
+/// The sentence for a recording in which the GPU is almost never busy, or the host thread does nothing that has a name;
+/// `None` for other recordings.
 fn mostly_idle(breakdown: &Breakdown) -> Option<String> {
-    let busy = breakdown.parts.iter().filter(|part| part.is_busy).map(|part| part.ratio);
-    let busy_pct = 100.0 * busy.sum::<f64>();
+    let is_busy = |part: &&BreakdownPart| match breakdown.is_of_host() {
+        true => part.cause != OUTSIDE_OPERATORS,
+        false => part.is_busy,
+    };
+    let busy_pct =
+        100.0 * breakdown.parts.iter().filter(is_busy).map(|part| part.ratio).sum::<f64>();
     (busy_pct < MOSTLY_IDLE_PCT).then(|| {
         let busy = decimals(busy_pct.max(0.0), 1);
         let worker = if breakdown.is_of_host() { "operators run" } else { "the GPU is busy" };

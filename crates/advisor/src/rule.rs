@@ -157,6 +157,8 @@ pub struct SeverityLimit {
     pub to: Severity,
     /// Shown at the end of the message.
     pub reason: Text,
+    /// Replaces the first advice; empty to keep it.
+    pub advice: Text,
 }
 
 /// Step time that a fix could save.

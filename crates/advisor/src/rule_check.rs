@@ -257,7 +257,8 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
         let check = |limit: &'s SeverityLimitTable| {
             self.expression(&SpannedStr::new(file, &limit.when));
             let reason = self.text(Some((file, &limit.reason)));
-            SeverityLimit { when: limit.when.get_ref().clone(), to: limit.to, reason }
+            let advice = self.text(limit.advice.as_ref().map(|text| (file, text)));
+            SeverityLimit { when: limit.when.get_ref().clone(), to: limit.to, reason, advice }
         };
         list.iter().map(check).collect()
     }

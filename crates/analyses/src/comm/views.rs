@@ -34,7 +34,17 @@ pub(crate) const STRAGGLERS: RustView = RustView::shared(
         ("overlap", "SELECT rank, exposed_ns, window_ns FROM comm_overlap ORDER BY rank"),
         (
             "windows",
-            "SELECT rank, max(end_ns) - min(ts_ns) AS window_ns FROM device_steps GROUP BY rank ORDER BY rank",
+            // Without unrecorded time between steps whose numbers are not consecutive.
+            "SELECT rank, max(end_ns) - min(ts_ns)
+                 - sum(CASE WHEN step > previous_step + 1 THEN greatest(ts_ns - previous_end_ns, 0) ELSE 0 END) AS window_ns
+             FROM (
+                 SELECT rank, step, ts_ns, end_ns,
+                     lag(step) OVER (PARTITION BY rank ORDER BY ts_ns, step) AS previous_step,
+                     lag(end_ns) OVER (PARTITION BY rank ORDER BY ts_ns, step) AS previous_end_ns
+                 FROM device_steps
+             )
+             GROUP BY rank
+             ORDER BY rank",
         ),
     ],
     &MATCHED_COLLECTIVES,

@@ -23,6 +23,11 @@
 --! slow_half_dtype = "fp16 or bf16, the one with more of it"
 --! single_row_ns = { doc = "matmuls whose left factor has one row: of a single input", unit = "ns", metric = "rank" }
 --! single_row_ratio = { doc = "share of product_ns", unit = "ratio", metric = "rank" }
+--! channels_first_ns = { doc = "convolutions of 32-bit floats whose input has as many elements as their weight or more, and is not in channels_last; absent if no strides of such inputs were recorded", unit = "ns", metric = "rank" }
+--! channels_first_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! channels_first_share_ratio = { doc = "share of the time of all convolutions", unit = "ratio", metric = "rank" }
+--! channels_first_dims = "input shapes with most of it, JSON"
+--! has_group_norm = "the model normalizes groups of channels"
 --! chain_ns = { doc = "operators of chains that one loop could compute (20 us or more an operator), without chains of an optimizer", unit = "ns", metric = "rank" }
 --! chain_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! chain_bytes_ratio = { doc = "share of their bytes that one loop would move", unit = "ratio", metric = "rank" }
@@ -49,6 +54,7 @@ WITH windows AS (
 in_window AS (
     SELECT
         c.rank, c.thread, c.name, c.kind, c.input_dims, c.dtype, c.self_dur_ns, c.flops, c.sample_count, c.output_elements,
+        c.is_channels_last, c.input_elements >= c.weight_elements AND c.dtype = 'fp32' AS is_wide_convolution,
         c.kind = 'gemm' OR c.kind = 'convolution' AS is_product
     FROM roofline_cpu_calls c
     JOIN windows w ON w.rank = c.rank AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns
@@ -84,6 +90,10 @@ totals AS (
         sum_if!(flops, is_slow_half) AS slow_half_flops,
         sum_if!(self_dur_ns, is_slow_half AND dtype = 'fp16') AS slow_fp16_ns,
         sum_if!(self_dur_ns, kind = 'gemm' AND sample_count = 1) AS single_row_ns,
+        sum_if!(self_dur_ns, kind = 'convolution') AS convolution_ns,
+        sum(CASE WHEN is_wide_convolution AND NOT is_channels_last THEN self_dur_ns
+            WHEN is_wide_convolution AND is_channels_last THEN 0 END) AS channels_first_ns,
+        bool_or(name LIKE 'aten::native\_group\_norm%') AS has_group_norm,
         -- Threads that wait for cores slow most operators down, new memory only some.
         CASE
             WHEN 2 * count_if!(is_simple AND is_slow) >= count_if!(is_simple) THEN sum_if!(self_dur_ns, is_simple AND is_slow)
@@ -104,6 +114,16 @@ rates AS (
         GROUP BY rank, name, input_dims
     )
     WHERE shape_ns >= 0.02 * large_ns
+    GROUP BY rank
+),
+channels_first_shapes AS (
+    SELECT rank, first_value(input_dims ORDER BY self_ns DESC, input_dims) AS input_dims
+    FROM (
+        SELECT rank, input_dims, sum(self_dur_ns) AS self_ns
+        FROM calls
+        WHERE is_wide_convolution AND NOT is_channels_last
+        GROUP BY rank, input_dims
+    )
     GROUP BY rank
 ),
 chain_names AS (
@@ -177,6 +197,11 @@ SELECT
     CASE WHEN t.slow_half_ns > 0 THEN CASE WHEN 2 * t.slow_fp16_ns >= t.slow_half_ns THEN 'fp16' ELSE 'bf16' END END AS slow_half_dtype,
     t.single_row_ns,
     ratio!(t.single_row_ns, t.product_ns) AS single_row_ratio,
+    t.channels_first_ns,
+    ratio!(t.channels_first_ns, r.window_ns) AS channels_first_ratio,
+    ratio!(t.channels_first_ns, t.convolution_ns) AS channels_first_share_ratio,
+    i.input_dims AS channels_first_dims,
+    t.has_group_norm,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(c.chain_ns, 0) END AS chain_ns,
     ratio!(CASE WHEN t.rank IS NOT NULL THEN coalesce(c.chain_ns, 0) END, r.window_ns) AS chain_ratio,
     c.chain_bytes_ratio, c.chain_name, c.chain_owner, c.chain_dims,
@@ -194,6 +219,7 @@ SELECT
     e.name AS delayed_name, e.longest_ns AS delayed_longest_ns, e.usual_ns AS delayed_usual_ns
 FROM op_cpu_work r
 LEFT JOIN totals t ON t.rank = r.rank
+LEFT JOIN channels_first_shapes i ON i.rank = r.rank
 LEFT JOIN chains c ON c.rank = r.rank
 LEFT JOIN optimizer_chains o ON o.rank = r.rank
 LEFT JOIN stalled_names n ON n.rank = r.rank

@@ -26,12 +26,13 @@
 --! other_op_ratio = { doc = "share of the rest of op_ns", unit = "ratio", metric = "rank" }
 --! loading_ns = { doc = "that thread is in a call of a DataLoader", unit = "ns", metric = "rank" }
 --! loading_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
---! top_op_name = "operator with most self time on that thread, without operators that communicate; the columns top_op describe it, too"
+--! top_op_name = "operator with most self time on that thread, without operators that communicate; CompiledFxGraph stands for the loops that torch.compile generates; the columns top_op describe it, too"
 --! top_op_kind = "matmul, convolution, compiled (a region of torch.compile) or other"
 --! top_op_count = { doc = "its calls", unit = "count", metric = "rank" }
 --! top_op_ns = { doc = "its self time", unit = "ns", metric = "rank" }
 --! top_op_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! top_op_dims = "input shapes with most of it, JSON; absent where they were not recorded (record_shapes=True)"
+--! top_op_has_one_input = "it is a convolution of a batch of one input; absent where shapes were not recorded"
 --! slow_conv_ns = { doc = "self time of convolutions in PyTorch's fallback kernels, neither in oneDNN nor in another library; backward passes are part of aten::convolution_backward and do not count", unit = "ns", metric = "rank" }
 --! slow_conv_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! slow_double_conv_ratio = { doc = "share of window_ns of those on 64-bit floats, which oneDNN does not take; 0 where types were not recorded", unit = "ratio", metric = "rank" }
@@ -99,7 +100,7 @@ main AS (
 -- One thread only: shares of several would add up to more than the time.
 main_ops AS (
     SELECT
-        o.rank, o.name, o.self_dur_ns, o.input_dims, o.input_types,
+        o.rank, o.name, o.ts_ns, o.self_dur_ns, o.input_dims, o.input_types,
         regexp_like(o.name, '^aten::_?slow_conv') AS is_slow_conv,
         regexp_like(o.name, '^aten::(mm|addmm|bmm|baddbmm|addbmm|mv|addmv|dot|_addmm_activation|linear|mkldnn_linear)\z') AS is_matmul,
         regexp_like(o.name, '^aten::(_?slow_conv|mkldnn_.*conv|convolution|_convolution|conv|thnn_conv)') AS is_conv,
@@ -109,6 +110,30 @@ main_ops AS (
     FROM ops o
     JOIN main m ON m.rank = o.rank AND m.thread = o.thread
 ),
+-- What torch.compile generates runs in a range of the compiled graph, and outside of the operators in it.
+graph_calls AS (
+    SELECT a.rank, a.ts_ns, a.ts_ns + a.dur_ns AS end_ns, a.dur_ns
+    FROM annotations a
+    JOIN main m ON m.rank = a.rank AND m.thread = a.thread
+    JOIN windows w ON w.rank = a.rank AND a.ts_ns >= w.start_ns AND a.ts_ns < w.end_ns
+    WHERE NOT a.on_device AND a.name LIKE '## Call CompiledFxGraph%'
+),
+graph_sums AS (
+    SELECT rank, count_if!(is_graph = 1) AS call_count,
+        sum(CASE WHEN is_graph = 1 THEN dur_ns WHEN ts_ns < graph_end_ns THEN -dur_ns ELSE 0 END) AS self_ns
+    FROM (
+        SELECT rank, ts_ns, dur_ns, is_graph,
+            max_before!(graph_end_ns, PARTITION BY rank ORDER BY ts_ns, is_graph DESC) AS graph_end_ns
+        FROM (
+            SELECT rank, ts_ns, dur_ns, 1 AS is_graph, end_ns AS graph_end_ns FROM graph_calls
+            UNION ALL
+            SELECT o.rank, o.ts_ns, o.self_dur_ns, 0, CAST(NULL AS BIGINT)
+            FROM main_ops o
+            WHERE o.rank IN (SELECT rank FROM graph_calls)
+        )
+    )
+    GROUP BY rank
+),
 by_shape AS (
     SELECT
         rank, name, input_dims, is_slow_conv, is_matmul, is_conv,
@@ -116,6 +141,10 @@ by_shape AS (
     FROM main_ops
     WHERE NOT is_communication
     GROUP BY rank, name, input_dims, is_slow_conv, is_matmul, is_conv
+    UNION ALL
+    SELECT rank, 'CompiledFxGraph', CAST(NULL AS VARCHAR), false, false, false, call_count, self_ns
+    FROM graph_sums
+    WHERE self_ns > 0
 ),
 by_name AS (
     SELECT
@@ -123,7 +152,7 @@ by_name AS (
         CASE
             WHEN is_matmul THEN 'matmul'
             WHEN is_conv THEN 'convolution'
-            WHEN regexp_like(name, '^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph|(graph_[0-9]+_)?cpp_fused_)') THEN 'compiled'
+            WHEN regexp_like(name, '^(Torch-Compiled Region|CompiledFunction|CompiledFxGraph|(graph_[0-9]+_)?cpp_fused_)') THEN 'compiled'
             ELSE 'other'
         END AS kind,
         first_value(input_dims ORDER BY self_ns DESC, input_dims) AS input_dims
@@ -190,6 +219,7 @@ SELECT
     t.name AS top_op_name, t.kind AS top_op_kind, t.call_count AS top_op_count, t.self_ns AS top_op_ns,
     ratio!(CASE WHEN m.rank IS NOT NULL THEN coalesce(t.self_ns, 0) END, w.window_ns) AS top_op_ratio,
     t.input_dims AS top_op_dims,
+    CASE WHEN t.input_dims IS NOT NULL THEN t.kind = 'convolution' AND regexp_like(t.input_dims, '^\[\[1,') END AS top_op_has_one_input,
     k.slow_conv_ns,
     ratio!(k.slow_conv_ns, w.window_ns) AS slow_conv_ratio,
     ratio!(k.slow_double_conv_ns, w.window_ns) AS slow_double_conv_ratio,

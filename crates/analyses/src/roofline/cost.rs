@@ -76,6 +76,15 @@ pub(super) struct Gemm {
     pub(super) is_aligned: bool,
 }
 
+/// What the memory format changes about a convolution.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Convolution {
+    pub(super) input_elements: f64,
+    pub(super) weight_elements: f64,
+    /// The channels of a pixel lie side by side in the input. `None` if its strides were not recorded or fit both formats.
+    pub(super) is_channels_last: Option<bool>,
+}
+
 /// The sizes of one token in attention over a paged cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PagedAttention {
@@ -99,6 +108,7 @@ pub(super) struct Cost {
     /// The type of the factors of a product, else of the result.
     pub(super) dtype: Dtype,
     pub(super) gemm: Option<Gemm>,
+    pub(super) convolution: Option<Convolution>,
     /// The sizes of a token, of attention over a paged cache: its cost depends on the lengths of the batch.
     pub(super) paged: Option<PagedAttention>,
     /// Properties that shapes do not show: strides, groups, masks.

@@ -157,6 +157,9 @@ pub(super) fn cpu_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .float("written_bytes", |call| Some(call.cost.written_bytes))
         .float("output_elements", |call| Some(call.cost.output_elements))
         .int("sample_count", |call| call.sample_count.map(|count| count as i64))
+        .float("input_elements", |call| Some(call.cost.convolution?.input_elements))
+        .float("weight_elements", |call| Some(call.cost.convolution?.weight_elements))
+        .flag("is_channels_last", |call| call.cost.convolution.and_then(|of| of.is_channels_last))
         .finish()
 }
 

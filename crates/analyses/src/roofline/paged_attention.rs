@@ -69,6 +69,7 @@ pub(super) fn cost(
         output_elements,
         dtype: paged.query_dtype,
         gemm: None,
+        convolution: None,
         paged: Some(*paged),
         details: format!("{heads} heads{shared}, {query_tokens} tokens, {kv_tokens} in the cache"),
     }

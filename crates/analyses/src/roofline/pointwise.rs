@@ -23,6 +23,7 @@ fn new_cost(class: OpClass, flops: f64, read_bytes: f64, elements: f64, result: 
         output_elements: elements,
         dtype: result,
         gemm: None,
+        convolution: None,
         paged: None,
         details: String::new(),
     }

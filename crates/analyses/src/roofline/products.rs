@@ -1,6 +1,6 @@
 //! Costs of matmuls, convolutions and attention.
 
-use super::cost::{Context, Cost, Gemm, OpClass};
+use super::cost::{Context, Convolution, Cost, Gemm, OpClass};
 use super::inputs::{Arguments, Dtype, Tensor};
 
 pub(super) fn cost(
@@ -44,6 +44,7 @@ fn gemm(operator: &str, arguments: &Arguments) -> Option<Cost> {
         output_elements: elements,
         dtype,
         gemm: Some(Gemm { is_aligned: is_aligned(one, other, gemm.n, dtype), ..gemm }),
+        convolution: None,
         paged: None,
         details: String::new(),
     })
@@ -99,6 +100,7 @@ fn linear(arguments: &Arguments) -> Option<Cost> {
         output_elements: m * n,
         dtype: x.dtype,
         gemm: Some(Gemm { batch: 1.0, m, n, k, is_aligned }),
+        convolution: None,
         paged: None,
         details: String::new(),
     })
@@ -210,9 +212,26 @@ fn convolution(operator: &str, arguments: &Arguments, context: Context<'_>) -> O
         output_elements: elements,
         dtype: input.dtype,
         gemm: None,
+        convolution: Some(convolution_data(input, weight)),
         paged: None,
         details,
     })
+}
+
+fn convolution_data(input: &Tensor, weight: &Tensor) -> Convolution {
+    let (shape, strides) = (&input.shape, &input.strides);
+    let is_image = shape.len() >= 4 && strides.len() == shape.len() && shape[1] > 1.0;
+    let has_pixels = shape.iter().skip(2).product::<f64>() > 1.0;
+    let is_channels_last = match (is_image && has_pixels).then(|| (strides[1], strides.last())) {
+        Some((1.0, _)) => Some(true),
+        Some((_, Some(1.0))) => Some(false),
+        _ => None,
+    };
+    Convolution {
+        input_elements: input.elements(),
+        weight_elements: weight.elements(),
+        is_channels_last,
+    }
 }
 
 fn output_shape(
@@ -287,6 +306,7 @@ fn convolution_backward(arguments: &Arguments) -> Option<Cost> {
         output_elements: if of_input { input.elements() } else { weight.elements() },
         dtype: gradient.dtype,
         gemm: None,
+        convolution: Some(convolution_data(input, weight)),
         paged: None,
         details: format!("{details}, stride {}", arguments.value(4).unwrap_or("?")),
     })
@@ -316,6 +336,7 @@ fn old_convolution_backward(
         output_elements: written.elements(),
         dtype: gradient.dtype,
         gemm: None,
+        convolution: Some(convolution_data(input, weight)),
         paged: None,
         details: details.to_owned(),
     })
@@ -408,6 +429,7 @@ fn attention(operator: &str, arguments: &Arguments) -> Option<Cost> {
         output_elements,
         dtype: query.dtype,
         gemm: None,
+        convolution: None,
         paged: None,
         details: format!("{heads} heads{shared}, length {length} x {key_length}{mask}"),
     })

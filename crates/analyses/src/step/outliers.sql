@@ -1,7 +1,7 @@
 --! question = "Are some steps much slower than the others, and do they recur?"
 --! row = "one rank: outlier steps, and the interval at which they recur"
 --! window = "complete_steps"
---! needs = ["step_time", "step_phases_by_step"]
+--! needs = ["step_time", "step_phases_by_step", "step_excess"]
 --! order = ["rank"]
 --! requires = ["steps"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
@@ -24,6 +24,12 @@
 --! period_count = { doc = "slow steps at that interval", unit = "count", metric = "rank" }
 --! period_excess_ratio = { doc = "excess of these steps over the median, as a share of all step time; 0 if there is no period, absent with fewer than 6 steps", unit = "ratio", metric = "rank" }
 --! period_phase = "phase on the host in which they exceed the median step most"
+--! slow_cause = "why steps are slow: other_work or slower_operators, see step_excess.cause"
+--! slow_op_count = { doc = "operators called in a slow step: one that takes 1.1 times the median or longer", unit = "count", metric = "rank" }
+--! usual_op_count = { doc = "operators called in another step", unit = "count", metric = "rank" }
+--! extra_op_name = "operator that slow steps call more often, with most self time above that in another step; the columns extra_op describe it, too"
+--! extra_op_count = { doc = "its calls in a slow step less those in another", unit = "count", metric = "rank" }
+--! extra_op_ns = { doc = "its self time in a slow step less that in another", unit = "ns", metric = "rank" }
 WITH steps AS (
     SELECT
         rank, step, source, ts_ns, dur_ns, is_anchored,
@@ -139,10 +145,17 @@ SELECT
     CASE WHEN s.step_count >= 6 THEN q.period END AS period,
     CASE WHEN s.step_count >= 6 THEN coalesce(q.period_count, 0) END AS period_count,
     CASE WHEN s.step_count >= 6 THEN coalesce(q.excess_ns, 0) / nullif(o.sum_ns, 0) END AS period_excess_ratio,
-    r.period_phase
+    r.period_phase,
+    x.cause AS slow_cause,
+    x.op_count AS slow_op_count,
+    x.usual_op_count,
+    x.extra_op_name,
+    x.extra_op_count,
+    x.extra_op_ns
 FROM sources s
 JOIN limits l ON l.rank = s.rank
 JOIN outs o ON o.rank = s.rank
 LEFT JOIN periods q ON q.rank = s.rank
 LEFT JOIN attributed b ON b.rank = s.rank
 LEFT JOIN recurring r ON r.rank = s.rank
+LEFT JOIN step_excess x ON x.rank = s.rank

@@ -1,7 +1,7 @@
 --! question = "How long is a step: mean, median, spread?"
 --! row = "one rank"
 --! window = "complete_steps"
---! needs = ["step_time"]
+--! needs = ["step_time", "step_excess"]
 --! order = ["rank"]
 --! requires = ["steps"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
@@ -16,6 +16,7 @@
 --! std_ns = { doc = "standard deviation of step time (sample); absent with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! cv_ratio = { doc = "standard deviation over mean; absent with fewer than 2 steps", unit = "ratio", metric = "rank" }
 --! outlier_excess_ratio = { doc = "share of all step time by which steps longer than the median by more than 3 robust standard deviations (1.4826 times the median absolute deviation) exceed the median; absent with fewer than 5 steps", unit = "ratio", metric = "rank" }
+--! slow_cause = "why some steps take 1.1 times the median or longer: other_work or slower_operators, see step_excess.cause"
 WITH steps AS (
     SELECT rank, source, dur_ns FROM step_time WHERE is_anchored
 ),
@@ -46,7 +47,9 @@ SELECT
         WHEN count(*) >= 5 THEN
             sum_if!(d.dur_ns - d.median_ns, d.dur_ns > d.median_ns + s.limit_ns)
             / nullif(sum(d.dur_ns), 0)
-    END AS outlier_excess_ratio
+    END AS outlier_excess_ratio,
+    min(x.cause) AS slow_cause
 FROM deviations d
 JOIN spreads s ON s.rank = d.rank
+LEFT JOIN step_excess x ON x.rank = d.rank
 GROUP BY d.rank

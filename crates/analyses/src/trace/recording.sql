@@ -31,7 +31,7 @@
 --! recurring_op_count = { doc = "operators of a sequence that recurs in passes or in layers, see ranks.recurring_op_count, of the rank with most repetitions; absent if there is none", unit = "count", metric = "run" }
 --! recurrence_count = { doc = "its repetitions", unit = "count", metric = "run" }
 --! recurrence_dur_ns = { doc = "median from one repetition to the next", unit = "ns", metric = "run" }
---! top_op_name = "operator with most time of its own on the host; absent without operators"
+--! top_op_name = "operator with most time of its own on the host, or CompiledFxGraph, see op_cpu_work; absent without operators"
 --! top_op_ratio = { doc = "its share of the time of all operators of their own", unit = "ratio", metric = "run" }
 --! op_ratio = { doc = "share of the steps, or of the recording, in which the busiest thread is in an operator, of the rank with most; absent with a device", unit = "ratio", metric = "run" }
 --! warmup_ratio = { doc = "share of compiling, loading code, allocating device memory and first launches, without what recurs in later steps, of the rank with least; see run_warmup", unit = "ratio", metric = "run" }
@@ -62,6 +62,12 @@ ops AS (
         first_value(name ORDER BY self_ns DESC, name) AS top_op_name,
         ratio!(max(self_ns), sum(self_ns)) AS top_op_ratio
     FROM op_names
+),
+-- The loops that torch.compile generates are no operators.
+compiled AS (
+    SELECT max(top_op_name) AS top_op_name, max(ratio!(top_op_ns, op_ns)) AS top_op_ratio
+    FROM op_cpu_work
+    WHERE top_op_name = 'CompiledFxGraph'
 ),
 calls AS (
     SELECT
@@ -208,7 +214,8 @@ SELECT
     o.device_op_name,
     m.step_count, m.step_source, m.step_ns,
     n.recurring_op_count, n.recurrence_count, n.recurrence_dur_ns,
-    o.top_op_name, o.top_op_ratio,
+    coalesce(g.top_op_name, o.top_op_name) AS top_op_name,
+    coalesce(g.top_op_ratio, o.top_op_ratio) AS top_op_ratio,
     (SELECT max(ratio!(op_ns, window_ns)) FROM op_cpu_work) AS op_ratio,
     w.warmup_ratio, w.warmup_name,
     ratio!(i.busy_ns, r.recorded_ns) AS busy_ratio, i.idle_ratio, i.startup_idle_ratio, i.startup_idle_name,
@@ -217,6 +224,7 @@ SELECT
     (SELECT coalesce(bool_or(is_truncated), false) FROM trace_completeness) AS is_truncated
 FROM read r
 CROSS JOIN ops o
+CROSS JOIN compiled g
 CROSS JOIN calls c
 CROSS JOIN waited a
 CROSS JOIN recurring n
