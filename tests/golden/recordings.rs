@@ -89,7 +89,9 @@ fn first_words(report: &Report) -> String {
 }
 
 fn finding_words(finding: &Finding) -> String {
-    let action = match (finding.fixes.first(), finding.advice.first()) {
+    // A fix that takes longer here is no advice.
+    let fix = finding.fixes.first().filter(|fix| fix.alone_pct.mid >= 0.0);
+    let action = match (fix, finding.advice.first()) {
         (Some(fix), _) => fix.title.clone(),
         (None, Some(advice)) => advice.clone(),
         (None, None) => String::new(),

@@ -31,6 +31,8 @@ const MIN_EVENTS: i64 = 50;
 const MIN_EVENTS_IN_STEPS: i64 = 10;
 /// The same of a program on the CPU without steps, whose start-up cannot be told from its work.
 const MIN_EVENTS_ON_CPU: i64 = 100;
+/// Fewer operators of a device say nothing about the program.
+const MIN_OPS_OF_DEVICE: i64 = 20;
 /// If a few events alone cover at least this share of the recording, their times are more likely wrong than slow.
 const MOSTLY_OUTLIERS_RATIO: f64 = 0.9;
 /// A recording shows start-up only if warm-up takes at least this share of its length, or of the idle time of a device that
@@ -567,7 +569,10 @@ impl<'a> Contents<'a> {
             (false, false) => MIN_EVENTS_ON_CPU,
         };
         let is_busy = busy_ratio.is_some_and(|busy| busy >= SHOWS_WORK_RATIO);
-        if program < least && self.count("launch") < least && !is_busy {
+        // A few operators of a device that was not recorded say what to record.
+        let names_missing_device =
+            self.uses_unrecorded_device() && self.count("op") >= MIN_OPS_OF_DEVICE;
+        if program < least && self.count("launch") < least && !is_busy && !names_missing_device {
             let parts = [
                 ("call", "call of the GPU's runtime", "calls of the GPU's runtime"),
                 ("op", "operator", "operators"),
@@ -581,6 +586,9 @@ impl<'a> Contents<'a> {
                     self.duration(),
                     if is_truncated {
                         ""
+                    } else if self.recorded.is_true("ended_in_warmup") {
+                        " The profiler stopped while its schedule was still warming up: call `prof.step()` after each \
+                         iteration, and run at least `wait + warmup + active` of them."
                     } else {
                         " The profiled code runs almost no PyTorch operators, or the profiler stopped too early."
                     },

@@ -45,6 +45,9 @@ const FILLS: [&str; 11] = [
 ];
 /// No launch of a kernel takes this long: the call computes on the CPU.
 const MIN_CALL_ON_CPU_NS: f64 = 1e6;
+/// A first call that takes this many times as long as the others, and this long, contains start-up.
+const FIRST_CALL_FACTOR: f64 = 20.0;
+const MIN_FIRST_CALL_NS: f64 = 5e6;
 /// Operators that compute the most.
 const PRODUCTS: [&str; 9] = [
     "mm",
@@ -63,7 +66,7 @@ const SMALL_OPERATOR_NS: f64 = 20_000.0;
 /// Fewer operators are too few to judge their length.
 const MIN_OPERATORS: i64 = 20;
 /// The thresholds of OP020.
-const CALLS_LEAD_RATIO: f64 = 0.4;
+const CALLS_LEAD_RATIO: f64 = 0.6;
 const MIN_CALLS: i64 = 200;
 /// The view of the work of the processor, with one row per rank.
 const CPU_VIEW: &str = "op_cpu_work";
@@ -88,8 +91,8 @@ fn small_operators(tables: &[MetricTable]) -> Option<String> {
     let row = Row::all(tables, CPU_VIEW).into_iter().rev().max_by_key(count)?;
     let mean_ns = row.ratio("op_ns")? / count(&row) as f64;
     // OP020 says it with more.
-    let leads =
-        row.ratio("python_ratio").unwrap_or(0.0) >= CALLS_LEAD_RATIO && count(&row) >= MIN_CALLS;
+    let leads = row.ratio("call_overhead_ratio").unwrap_or(0.0) >= CALLS_LEAD_RATIO
+        && count(&row) >= MIN_CALLS;
     let is_small = count(&row) >= MIN_OPERATORS && mean_ns < SMALL_OPERATOR_NS && !leads;
     (is_small && !row.is_true("has_device") && !row.is_true("uses_device")).then(|| {
         format!(
@@ -261,9 +264,32 @@ fn named_with_calls(row: &Row<'_>) -> String {
     format!("`{name}` ({calls}{within})")
 }
 
+/// Calls of which the first takes most of the time: start-up.
+fn first_call(row: &Row<'_>) -> Option<String> {
+    let count = row.count("call_count");
+    let (self_ns, longest_ns) = (row.ratio("self_ns")?, row.ratio("longest_ns")?);
+    let others_ns = (self_ns - longest_ns) / (count - 1).max(1) as f64;
+    let is_start = count >= 2
+        && row.is_true("longest_is_first")
+        && longest_ns >= 0.5 * self_ns
+        && longest_ns >= FIRST_CALL_FACTOR * others_ns
+        && longest_ns >= MIN_FIRST_CALL_NS;
+    is_start.then(|| {
+        let others = if count == 2 { "the other" } else { "the others, on average," };
+        format!(
+            "The first of these calls takes {}, {others} {}: it contains start-up. Record after warm-up.",
+            human(longest_ns),
+            human(others_ns)
+        )
+    })
+}
+
 /// What to do about the operator or call that takes most of the host's time, where that is known.
 fn advice(row: &Row<'_>, lists_gpu: bool) -> Option<String> {
     let name = row.text("name")?;
+    if let Some(text) = first_call(row) {
+        return Some(text);
+    }
     let uses_device = row.count("rank_launch_count") > 0;
     if row.text("kind") == Some("operator") {
         let plain = name.strip_prefix("aten::")?;
@@ -299,8 +325,19 @@ fn advice(row: &Row<'_>, lists_gpu: bool) -> Option<String> {
         "Free" | "DeviceGetStreamPriorityRange" if row.count("call_count") == 1 => {
             "CUDA and HIP start up in the first calls of their runtime: record after warm-up."
         }
+        "DeviceSynchronize" if !uses_device => {
+            "No kernel was launched, so the wait is for earlier work, or for the profiler itself, which waits for the GPU when it \
+             starts and stops."
+        }
         "DeviceSynchronize" | "StreamSynchronize" | "EventSynchronize" => {
-            "The host waits for the GPU in these calls."
+            let waits = "The host waits for the GPU in these calls";
+            return Some(match row.text("range_name").map(short) {
+                Some(range) => format!(
+                    "{waits}, in the range `{range}`: the kernels that it launches take this time. If they are your own, compare \
+                     them with PyTorch's operators, and profile them (Nsight Compute, `rocprof-compute`)."
+                ),
+                None => format!("{waits}."),
+            });
         }
         "Malloc" | "MallocAsync" | "MemAlloc" => {
             "These calls allocate memory of the GPU, which PyTorch does only until its cache is large enough: record after warm-up."

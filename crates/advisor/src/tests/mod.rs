@@ -51,7 +51,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "step_time_summary",
         Scope::Rank,
-        "rank source step_count mean_ns median_ns min_ns max_ns std_ns cv_ratio",
+        "rank source step_count mean_ns median_ns min_ns max_ns std_ns cv_ratio slow_cause",
     ),
     (
         "step_phases",
@@ -149,7 +149,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank_count *world_size vendor torch_device device_name step_source has_host \
          has_stacks is_training has_backward has_optimizer core_count \
          thread_count has_fast_bfloat16 is_compiled has_graph_launches \
-         is_graphed enters_autocast uses_fused_attention is_channels_last detects_anomaly optimizer \
+         is_graphed differentiates_twice enters_autocast uses_fused_attention is_channels_last detects_anomaly optimizer \
          optimizer_implementation \
          has_fused_optimizer pins_copies loads_in_workers has_tensor_cores has_tf32 has_bf16 \
          loader_kind collectives main_collective shards_parameters \
@@ -352,8 +352,9 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "run_unused_graphs",
         Scope::Rank,
-        "rank has_host steps_ns step_count unused_graph_count unused_graph_ratio",
+        "rank has_host op_count steps_ns step_count unused_graph_count unused_graph_ratio",
     ),
+    ("run_printed_tensors", Scope::Rank, "rank print_count step_count ts_ns"),
     (
         "run_debug_modes",
         Scope::Rank,
@@ -398,7 +399,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank step_count median_ns limit_ns outlier_count excess_ns excess_ratio worst_step \
          worst_ns worst_is_first worst_phase worst_phase_excess_ns ts_ns dur_ns *period \
-         period_count period_excess_ratio period_phase",
+         period_count period_excess_ratio period_phase slow_cause slow_op_count usual_op_count \
+         extra_call_name extra_call_count extra_call_ns",
     ),
     (
         "comm_sizes",
@@ -514,8 +516,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "op_cpu_work",
         Scope::Rank,
-        "rank has_device step_count window_ns op_ns python_ns python_ratio outer_op_count python_per_op_ns has_collectives uses_device \
-         matmul_ns matmul_ratio convolution_ns convolution_ratio communication_ns communication_ratio other_op_ratio loading_ns loading_ratio top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
+        "rank has_device step_count window_ns op_ns python_ns python_ratio outer_op_count python_per_op_ns call_overhead_ns call_overhead_ratio gate_count random_ns random_ratio random_name has_collectives uses_device \
+         matmul_ns matmul_ratio convolution_ns convolution_ratio communication_ns communication_ratio other_op_ratio loading_ns loading_ratio top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims top_op_has_one_input slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
          slow_conv_name double_ns double_ratio",
     ),
     (
@@ -523,7 +525,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank has_device uses_device has_shapes window_ns product_ns product_ratio large_product_ns large_product_ratio \
          large_product_gflops fastest_large_product_gflops slow_half_ns slow_half_ratio slow_half_gflops slow_half_dtype single_row_ns \
-         single_row_ratio chain_ns chain_ratio chain_bytes_ratio chain_name chain_owner chain_dims optimizer_chain_ns \
+         single_row_ratio channels_first_ns channels_first_ratio channels_first_share_ratio channels_first_dims has_group_norm chain_ns chain_ratio chain_bytes_ratio chain_name chain_owner chain_dims optimizer_chain_ns \
          optimizer_chain_ratio optimizer_chain_name stalled_ns stalled_ratio stalled_per_element_ns stalled_name \
          delayed_call_count delayed_op_count delay_ns delay_ratio delayed_name delayed_longest_ns delayed_usual_ns",
     ),

@@ -23,7 +23,7 @@
 --! slow_half_dtype = "fp16 or bf16, the one with more of it"
 --! single_row_ns = { doc = "matmuls whose left factor has one row: of a single input", unit = "ns", metric = "rank" }
 --! single_row_ratio = { doc = "share of product_ns", unit = "ratio", metric = "rank" }
---! channels_first_ns = { doc = "convolutions of 32-bit floats whose input has as many elements as their weight or more, and is not in channels_last; absent if no strides of such inputs were recorded", unit = "ns", metric = "rank" }
+--! channels_first_ns = { doc = "convolutions of 32-bit floats whose input has 8 channels or more and as many elements as their weight or more, and is not in channels_last; absent if no strides of such inputs were recorded", unit = "ns", metric = "rank" }
 --! channels_first_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! channels_first_share_ratio = { doc = "share of the time of all convolutions", unit = "ratio", metric = "rank" }
 --! channels_first_dims = "input shapes with most of it, JSON"
@@ -54,7 +54,7 @@ WITH windows AS (
 in_window AS (
     SELECT
         c.rank, c.thread, c.name, c.kind, c.input_dims, c.dtype, c.self_dur_ns, c.flops, c.sample_count, c.output_elements,
-        c.is_channels_last, c.input_elements >= c.weight_elements AND c.dtype = 'fp32' AS is_wide_convolution,
+        c.is_channels_last, c.input_elements >= c.weight_elements AND c.input_channels >= 8 AND c.dtype = 'fp32' AS is_wide_convolution,
         c.kind = 'gemm' OR c.kind = 'convolution' AS is_product
     FROM roofline_cpu_calls c
     JOIN windows w ON w.rank = c.rank AND c.ts_ns >= w.start_ns AND c.ts_ns < w.end_ns

@@ -15,6 +15,12 @@
 --! python_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! outer_op_count = { doc = "operators that it calls, those inside others left out", unit = "count", metric = "rank" }
 --! python_per_op_ns = { doc = "python_ns for each of them", unit = "ns", metric = "rank" }
+--! call_overhead_ns = { doc = "python_ns and the self time of operators of less than 10 us on that thread: at most that much goes into calling operators", unit = "ns", metric = "rank" }
+--! call_overhead_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! gate_count = { doc = "calls of tanh in a step of a rank that calls sigmoid as often or more, and no operator for recurrent layers, as a recurrent cell written by hand does; without steps, in the recording", unit = "count", metric = "rank" }
+--! random_ns = { doc = "self time of operators that draw random numbers", unit = "ns", metric = "rank" }
+--! random_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
+--! random_name = "the one with most of it"
 --! has_collectives = "the rank communicates: it may wait for others outside of operators"
 --! uses_device = "kernels are launched, or memory of a device is allocated, though no activity of a device was recorded"
 --! matmul_ns = { doc = "self time of matrix multiplications on that thread", unit = "ns", metric = "rank" }
@@ -102,6 +108,7 @@ main_ops AS (
     SELECT
         o.rank, o.name, o.ts_ns, o.self_dur_ns, o.input_dims, o.input_types,
         regexp_like(o.name, '^aten::_?slow_conv') AS is_slow_conv,
+        regexp_like(o.name, '^aten::(bernoulli|normal|uniform|random|exponential|multinomial|cauchy|log_normal|geometric)_?\z|^aten::(rand|randn|randint|randperm|native_dropout)\z') AS is_random,
         regexp_like(o.name, '^aten::(mm|addmm|bmm|baddbmm|addbmm|mv|addmv|dot|_addmm_activation|linear|mkldnn_linear)\z') AS is_matmul,
         regexp_like(o.name, '^aten::(_?slow_conv|mkldnn_.*conv|convolution|_convolution|conv|thnn_conv)') AS is_conv,
         -- Operators that communicate mostly wait for other ranks: their time is not work of this rank.
@@ -129,7 +136,7 @@ graph_sums AS (
             UNION ALL
             SELECT o.rank, o.ts_ns, o.self_dur_ns, 0, CAST(NULL AS BIGINT)
             FROM main_ops o
-            WHERE o.rank IN (SELECT rank FROM graph_calls)
+            WHERE o.rank IN (SELECT DISTINCT rank FROM graph_calls)
         )
     )
     GROUP BY rank
@@ -170,6 +177,11 @@ top AS (
     )
     WHERE place = 1
 ),
+random_names AS (
+    SELECT rank, first_value(name ORDER BY self_ns DESC, name) AS random_name
+    FROM (SELECT rank, name, sum(self_dur_ns) AS self_ns FROM main_ops WHERE is_random GROUP BY rank, name)
+    GROUP BY rank
+),
 slow AS (
     SELECT rank, first_value(name ORDER BY self_ns DESC, name) AS slow_conv_name
     FROM by_name
@@ -179,6 +191,11 @@ slow AS (
 classes AS (
     SELECT
         rank,
+        sum_if!(self_dur_ns, self_dur_ns < 10000) AS short_op_ns,
+        count_if!(name = 'aten::tanh') AS tanh_count,
+        count_if!(regexp_like(name, '^aten::sigmoid_?\z')) AS sigmoid_count,
+        bool_or(regexp_like(name, '^aten::(_thnn_fused_|mkldnn_rnn|lstm|gru|rnn|_cudnn_rnn)')) AS has_recurrent_op,
+        sum_if!(self_dur_ns, is_random) AS random_ns,
         sum_if!(self_dur_ns, is_matmul) AS matmul_ns,
         sum_if!(self_dur_ns, is_conv AND NOT is_matmul) AS convolution_ns,
         sum_if!(self_dur_ns, is_communication) AS communication_ns,
@@ -209,6 +226,14 @@ SELECT
     ratio!(greatest(w.window_ns - m.busy_ns, 0), w.window_ns) AS python_ratio,
     m.outer_op_count,
     ratio!(greatest(w.window_ns - m.busy_ns, 0), m.outer_op_count) AS python_per_op_ns,
+    CASE WHEN m.rank IS NOT NULL THEN least(greatest(w.window_ns - m.busy_ns, 0) + coalesce(k.short_op_ns, 0), w.window_ns) END AS call_overhead_ns,
+    ratio!(CASE WHEN m.rank IS NOT NULL THEN least(greatest(w.window_ns - m.busy_ns, 0) + coalesce(k.short_op_ns, 0), w.window_ns) END, w.window_ns) AS call_overhead_ratio,
+    CASE
+        WHEN k.rank IS NULL THEN NULL
+        WHEN k.sigmoid_count >= k.tanh_count AND NOT k.has_recurrent_op THEN CAST(round(1.0 * k.tanh_count / greatest(w.step_count, 1)) AS BIGINT)
+        ELSE 0
+    END AS gate_count,
+    k.random_ns, ratio!(k.random_ns, w.window_ns) AS random_ratio, x.random_name,
     CASE WHEN NOT d.has_device THEN c.rank IS NOT NULL END AS has_collectives,
     CASE WHEN NOT d.has_device THEN u.rank IS NOT NULL END AS uses_device,
     k.matmul_ns, ratio!(k.matmul_ns, w.window_ns) AS matmul_ratio,
@@ -231,6 +256,7 @@ LEFT JOIN windows w ON w.rank = d.rank
 LEFT JOIN main m ON m.rank = w.rank
 LEFT JOIN top t ON t.rank = w.rank
 LEFT JOIN slow s ON s.rank = w.rank
+LEFT JOIN random_names x ON x.rank = w.rank
 LEFT JOIN classes k ON k.rank = w.rank
 LEFT JOIN using_device u ON u.rank = w.rank
 LEFT JOIN communicating c ON c.rank = w.rank

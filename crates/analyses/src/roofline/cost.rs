@@ -81,6 +81,7 @@ pub(super) struct Gemm {
 pub(super) struct Convolution {
     pub(super) input_elements: f64,
     pub(super) weight_elements: f64,
+    pub(super) input_channels: f64,
     /// The channels of a pixel lie side by side in the input. `None` if its strides were not recorded or fit both formats.
     pub(super) is_channels_last: Option<bool>,
 }

@@ -159,6 +159,7 @@ pub(super) fn cpu_calls(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int("sample_count", |call| call.sample_count.map(|count| count as i64))
         .float("input_elements", |call| Some(call.cost.convolution?.input_elements))
         .float("weight_elements", |call| Some(call.cost.convolution?.weight_elements))
+        .int("input_channels", |call| Some(call.cost.convolution?.input_channels as i64))
         .flag("is_channels_last", |call| call.cost.convolution.and_then(|of| of.is_channels_last))
         .finish()
 }

@@ -230,6 +230,7 @@ fn convolution_data(input: &Tensor, weight: &Tensor) -> Convolution {
     Convolution {
         input_elements: input.elements(),
         weight_elements: weight.elements(),
+        input_channels: shape.get(1).copied().unwrap_or(1.0),
         is_channels_last,
     }
 }

@@ -23,6 +23,7 @@
 --! is_compiled = "regions of torch.compile, graphs of Inductor or its kernels run; false only if operators were recorded; absent if unknown"
 --! has_graph_launches = "captured graphs are launched; absent if no call of a device runtime was recorded"
 --! is_graphed = "replays of captured graphs launch at least half of the kernels; absent if no launch of a kernel was recorded"
+--! differentiates_twice = "the backward pass of a backward pass runs (`create_graph=True`)"
 --! enters_autocast = "a frame enters torch.autocast, which may also switch it off; absent without stacks"
 --! uses_fused_attention = "operators or kernels of fused attention run; absent if neither operators nor kernels were recorded"
 --! is_channels_last = "norms or pooling run on tensors in channels_last; absent if no kernel was recorded"
@@ -80,6 +81,7 @@ seen AS (
             name LIKE 'autograd::engine::evaluate\_function%' OR name LIKE 'torch::autograd::%'
             OR name LIKE '%Backward' OR name LIKE '%Backward0'
             OR name IN ('event/backward', 'train_batch.backward'))) AS runs_backward,
+        bool_or(kind = 'host' AND name LIKE '%BackwardBackward0%') AS differentiates_twice,
         bool_or((kind = 'host' AND (name LIKE 'Optimizer.step%' OR name LIKE 'Optimizer.zero\_grad%'))
             OR (kind = 'frame' AND path || '/' LIKE '%/torch/optim/%: step/%')) AS runs_optimizer,
         bool_or((kind = 'host' AND (name LIKE 'Torch-Compiled Region%' OR name LIKE '## Call CompiledFxGraph%'
@@ -191,6 +193,7 @@ SELECT
     CASE WHEN s.is_compiled THEN true WHEN h.rank IS NOT NULL THEN false END AS is_compiled,
     CASE WHEN s.launches_graphs THEN true WHEN s.has_calls THEN false END AS has_graph_launches,
     g.is_graphed,
+    s.differentiates_twice,
     CASE WHEN s.has_stacks THEN s.enters_autocast END AS enters_autocast,
     s.fuses_attention AS uses_fused_attention,
     s.is_channels_last,

@@ -33,6 +33,7 @@
 --! is_compiled = "torch.compile made some of the code"
 --! has_graph_launches = "captured CUDA or HIP graphs are launched"
 --! is_graphed = "replays of captured graphs launch at least half of the kernels of some rank"
+--! differentiates_twice = "the backward pass of a backward pass runs (`create_graph=True`)"
 --! enters_autocast = "a frame enters torch.autocast, which may also switch it off"
 --! loader_kind = "map, iterable or pipeline (of Transformers)"
 --! collectives = "kinds of collectives, each once, by their time; absent if there are none"
@@ -125,6 +126,7 @@ run AS (
         bool_or(is_compiled) AS is_compiled,
         bool_or(has_graph_launches) AS has_graph_launches,
         bool_or(is_graphed) AS is_graphed,
+        bool_or(differentiates_twice) AS differentiates_twice,
         bool_or(enters_autocast) AS enters_autocast,
         CASE WHEN count(DISTINCT loader_kind) = 1 THEN min(loader_kind) END AS loader_kind,
         bool_or(uses_transformers) AS uses_transformers,
@@ -163,7 +165,7 @@ SELECT
         WHEN NOT r.has_backward AND NOT r.has_optimizer THEN false
     END AS is_training,
     r.has_backward, r.has_optimizer, r.core_count, r.thread_count, r.has_fast_bfloat16, r.is_compiled, r.has_graph_launches,
-    r.is_graphed, r.enters_autocast, r.loader_kind,
+    r.is_graphed, r.differentiates_twice, r.enters_autocast, r.loader_kind,
     c.collectives, c.main_collective,
     CASE WHEN c.shards_parameters THEN true WHEN NOT c.has_unknown_kinds THEN false END AS shards_parameters,
     d.reduction_dtype,

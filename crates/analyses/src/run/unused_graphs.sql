@@ -7,6 +7,7 @@
 --! [columns]
 --! rank = "rank"
 --! has_host = "operators were recorded (ProfilerActivity.CPU)"
+--! op_count = { doc = "operators of the recording", unit = "count", metric = "rank" }
 --! steps_ns = { doc = "time of complete steps, with the device work that they launched; of the recording where there are none", unit = "ns", metric = "rank" }
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! unused_graph_count = { doc = "complete steps, or the recording, in which operators record a graph for autograd (10 or more sequence numbers) and no backward operator runs", unit = "count", metric = "rank" }
@@ -30,11 +31,12 @@ unused_graphs AS (
     GROUP BY g.rank
 ),
 ranks_with_operators AS (
-    SELECT DISTINCT rank FROM cpu_ops
+    SELECT rank, count(*) AS op_count FROM cpu_ops GROUP BY rank
 )
 SELECT
     r.rank,
     h.rank IS NOT NULL AS has_host,
+    coalesce(h.op_count, 0) AS op_count,
     e.steps_ns,
     coalesce(e.step_count, 0) AS step_count,
     coalesce(u.unused_graph_count, 0) AS unused_graph_count,

@@ -1,7 +1,7 @@
 --! question = "What do slow steps do that the others do not?"
 --! row = "one rank whose steps do not all take less than 1.1 times the median"
 --! window = "complete_steps"
---! needs = ["step_time", "cpu_ops", "op_cpu_work"]
+--! needs = ["step_time", "cpu_ops", "runtime_calls", "op_cpu_work"]
 --! order = ["rank"]
 --! requires = ["steps", "host_operators"]
 --! when_empty = "no step takes 1.1 times as long as the median, or the trace has no complete step: call prof.step() once per step, and record two or more"
@@ -13,9 +13,9 @@
 --! usual_op_count = { doc = "operators called in another step: the mean", unit = "count", metric = "rank" }
 --! op_excess_ns = { doc = "self time of operators in a slow step less that in another", unit = "ns", metric = "rank" }
 --! cause = "other_work: a slow step calls 1.5 times as many operators as another, so it runs another part of the program; slower_operators: the rank works on the CPU alone, a slow step calls as many operators, and most of the excess is in their time, so something else on the machine delays them; absent otherwise"
---! extra_op_name = "operator with most self time in a slow step above that in another, of those that it calls more often"
---! extra_op_count = { doc = "calls of that operator in a slow step less those in another", unit = "count", metric = "rank" }
---! extra_op_ns = { doc = "its self time in a slow step less that in another", unit = "ns", metric = "rank" }
+--! extra_call_name = "operator or function of the device's runtime with most self time in a slow step above that in another, of those that it calls more often"
+--! extra_call_count = { doc = "its calls in a slow step less those in another", unit = "count", metric = "rank" }
+--! extra_call_ns = { doc = "its self time in a slow step less that in another", unit = "ns", metric = "rank" }
 WITH medians AS (
     SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns
     FROM step_time
@@ -39,15 +39,19 @@ groups AS (
 ),
 calls AS (
     SELECT
-        o.rank, CAST(o.name AS VARCHAR) AS name,
+        o.rank, o.is_op, CAST(o.name AS VARCHAR) AS name,
         CAST(count_if!(s.is_slow) AS DOUBLE) / min(g.slow_count) AS slow_calls,
         CAST(count_if!(NOT s.is_slow) AS DOUBLE) / min(g.usual_count) AS usual_calls,
         CAST(sum_if!(o.self_dur_ns, s.is_slow) AS DOUBLE) / min(g.slow_count) AS slow_ns,
         CAST(sum_if!(o.self_dur_ns, NOT s.is_slow) AS DOUBLE) / min(g.usual_count) AS usual_ns
-    FROM cpu_ops o
+    FROM (
+        SELECT rank, step, name, self_dur_ns, true AS is_op FROM cpu_ops
+        UNION ALL
+        SELECT rank, step, name, self_dur_ns, false FROM runtime_calls
+    ) o
     JOIN groups g ON g.rank = o.rank
     JOIN steps s ON s.rank = o.rank AND s.step = o.step
-    GROUP BY o.rank, o.name
+    GROUP BY o.rank, o.name, o.is_op
 ),
 extra AS (
     SELECT rank, name, slow_calls - usual_calls AS extra_calls, slow_ns - usual_ns AS extra_ns,
@@ -58,6 +62,7 @@ extra AS (
 totals AS (
     SELECT rank, sum(slow_calls) AS slow_calls, sum(usual_calls) AS usual_calls, sum(slow_ns) - sum(usual_ns) AS op_excess_ns
     FROM calls
+    WHERE is_op
     GROUP BY rank
 )
 SELECT
@@ -67,7 +72,7 @@ SELECT
         WHEN NOT w.has_device AND NOT w.has_collectives AND t.slow_calls <= 1.05 * t.usual_calls
             AND t.op_excess_ns >= 0.5 * g.excess_ns THEN 'slower_operators'
     END AS cause,
-    e.name AS extra_op_name, CAST(round(e.extra_calls) AS BIGINT) AS extra_op_count, e.extra_ns AS extra_op_ns
+    e.name AS extra_call_name, CAST(round(e.extra_calls) AS BIGINT) AS extra_call_count, e.extra_ns AS extra_call_ns
 FROM groups g
 LEFT JOIN totals t ON t.rank = g.rank
 LEFT JOIN op_cpu_work w ON w.rank = g.rank

@@ -27,9 +27,9 @@
 --! slow_cause = "why steps are slow: other_work or slower_operators, see step_excess.cause"
 --! slow_op_count = { doc = "operators called in a slow step: one that takes 1.1 times the median or longer", unit = "count", metric = "rank" }
 --! usual_op_count = { doc = "operators called in another step", unit = "count", metric = "rank" }
---! extra_op_name = "operator that slow steps call more often, with most self time above that in another step; the columns extra_op describe it, too"
---! extra_op_count = { doc = "its calls in a slow step less those in another", unit = "count", metric = "rank" }
---! extra_op_ns = { doc = "its self time in a slow step less that in another", unit = "ns", metric = "rank" }
+--! extra_call_name = "operator or runtime function that slow steps call more often, with most self time above that in another step; the columns extra_call describe it, too"
+--! extra_call_count = { doc = "its calls in a slow step less those in another", unit = "count", metric = "rank" }
+--! extra_call_ns = { doc = "its self time in a slow step less that in another", unit = "ns", metric = "rank" }
 WITH steps AS (
     SELECT
         rank, step, source, ts_ns, dur_ns, is_anchored,
@@ -149,9 +149,9 @@ SELECT
     x.cause AS slow_cause,
     x.op_count AS slow_op_count,
     x.usual_op_count,
-    x.extra_op_name,
-    x.extra_op_count,
-    x.extra_op_ns
+    x.extra_call_name,
+    x.extra_call_count,
+    x.extra_call_ns
 FROM sources s
 JOIN limits l ON l.rank = s.rank
 JOIN outs o ON o.rank = s.rank

@@ -1,7 +1,7 @@
 --! question = "Which operators and runtime calls take the time of the host?"
 --! row = "operators or runtime calls of one name, on the host thread of a rank that is longest in them; the five with most time"
 --! window = "recording"
---! needs = ["ranks", "cpu_ops", "runtime_calls"]
+--! needs = ["ranks", "cpu_ops", "runtime_calls", "annotations"]
 --! order = ["rank", "name", "kind"]
 --! sort = ["self_ns"]
 --! when_empty = "the trace holds no operators and no calls of a device's runtime"
@@ -12,6 +12,9 @@
 --! call_count = { doc = "calls", unit = "count", metric = "operator" }
 --! self_ns = { doc = "their time, operators and runtime calls inside left out", unit = "ns", metric = "operator" }
 --! self_ratio = { doc = "share of window_ns", unit = "ratio", metric = "operator" }
+--! longest_ns = { doc = "the longest of these calls", unit = "ns", metric = "operator" }
+--! longest_is_first = "it is the first of them"
+--! range_name = "range of the program, nearest outside, that holds 80 % of their time or more; absent if none does. Ranges of the profiler, of loaders and of optimizers do not count"
 --! launch_count = { doc = "launches of kernels and graphs directly in operators of that name", unit = "count", metric = "operator" }
 --! outside_count = { doc = "of calls, those in no operator", unit = "count", metric = "operator" }
 --! op_name = "of calls, the operator that makes most of them; absent for operators, and if no operator makes any"
@@ -21,10 +24,10 @@
 --! thread_count = { doc = "threads of the rank with operators or runtime calls", unit = "count", metric = "operator" }
 --! rank_launch_count = { doc = "launches of kernels and graphs by the rank", unit = "count", metric = "operator" }
 WITH events AS (
-    SELECT rank, thread, CAST(name AS VARCHAR) AS name, 'operator' AS kind, self_dur_ns, event_id, CAST(NULL AS BIGINT) AS op
+    SELECT rank, thread, CAST(name AS VARCHAR) AS name, 'operator' AS kind, ts_ns, self_dur_ns, event_id, CAST(NULL AS BIGINT) AS op
     FROM cpu_ops
     UNION ALL
-    SELECT rank, thread, CAST(name AS VARCHAR), 'call', self_dur_ns, event_id, op FROM runtime_calls
+    SELECT rank, thread, CAST(name AS VARCHAR), 'call', ts_ns, self_dur_ns, event_id, op FROM runtime_calls
 ),
 by_thread AS (
     SELECT rank, thread, sum(self_dur_ns) AS host_ns FROM events GROUP BY rank, thread
@@ -41,14 +44,16 @@ busiest AS (
     WHERE place = 1
 ),
 own AS (
-    SELECT e.rank, e.name, e.kind, e.self_dur_ns, e.event_id, e.op
+    SELECT e.rank, e.thread, e.name, e.kind, e.ts_ns, e.self_dur_ns, e.event_id, e.op
     FROM events e
     JOIN busiest b ON b.rank = e.rank AND b.thread = e.thread
 ),
 by_name AS (
     SELECT
         rank, name, kind, count(*) AS call_count, sum(self_dur_ns) AS self_ns,
-        count_if!(kind = 'call' AND op IS NULL) AS outside_count
+        count_if!(kind = 'call' AND op IS NULL) AS outside_count,
+        max(self_dur_ns) AS longest_ns,
+        first_value(self_dur_ns ORDER BY ts_ns, event_id) AS first_ns
     FROM own
     GROUP BY rank, name, kind
 ),
@@ -56,6 +61,37 @@ top AS (
     SELECT *
     FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY self_ns DESC, name) AS place FROM by_name)
     WHERE place <= 5
+),
+-- The range that began last before each of these calls.
+range_marks AS (
+    SELECT a.rank, a.thread, CAST(a.name AS VARCHAR) AS name, a.ts_ns, a.ts_ns + a.dur_ns AS end_ns
+    FROM annotations a
+    JOIN busiest b ON b.rank = a.rank AND b.thread = a.thread
+    WHERE NOT a.on_device
+        AND NOT regexp_like(CAST(a.name AS VARCHAR), '^(ProfilerStep#|Optimizer\.|enumerate\(|## Call CompiledFxGraph|PyTorch Profiler)')
+),
+preceded AS (
+    SELECT rank, thread, name, kind, ts_ns, self_dur_ns,
+        max_before!(range_ns, PARTITION BY rank, thread ORDER BY ts_ns, is_call) AS range_ns
+    FROM (
+        SELECT o.rank, o.thread, o.name, o.kind, o.ts_ns, o.self_dur_ns, CAST(NULL AS BIGINT) AS range_ns, 1 AS is_call
+        FROM own o
+        JOIN top t ON t.rank = o.rank AND t.name = o.name AND t.kind = o.kind
+        UNION ALL
+        SELECT rank, thread, CAST(NULL AS VARCHAR) AS name, CAST(NULL AS VARCHAR) AS kind, ts_ns, 0 AS self_dur_ns, ts_ns AS range_ns, 0 AS is_call FROM range_marks
+    )
+),
+range_times AS (
+    SELECT p.rank, p.name, p.kind, r.name AS range_name, sum(p.self_dur_ns) AS self_ns
+    FROM preceded p
+    JOIN range_marks r ON r.rank = p.rank AND r.thread = p.thread AND r.ts_ns = p.range_ns AND r.end_ns > p.ts_ns
+    WHERE p.kind IS NOT NULL
+    GROUP BY p.rank, p.name, p.kind, r.name
+),
+range_names AS (
+    SELECT rank, name, kind, first_value(range_name ORDER BY self_ns DESC, range_name) AS range_name, max(self_ns) AS range_self_ns
+    FROM range_times
+    GROUP BY rank, name, kind
 ),
 made AS (
     SELECT c.rank, c.name AS call_name, CAST(o.name AS VARCHAR) AS op_name, count(*) AS n
@@ -80,6 +116,9 @@ launches AS (
 SELECT
     t.rank, t.name, t.kind, t.call_count, t.self_ns,
     ratio!(t.self_ns, r.end_ns - r.start_ns) AS self_ratio,
+    t.longest_ns,
+    t.longest_ns = t.first_ns AS longest_is_first,
+    CASE WHEN n.range_self_ns >= 0.8 * t.self_ns THEN n.range_name END AS range_name,
     CASE WHEN t.kind = 'operator' THEN coalesce(l.launch_count, 0) ELSE 0 END AS launch_count,
     t.outside_count,
     CASE WHEN t.kind = 'call' THEN m.op_name END AS op_name,
@@ -91,6 +130,7 @@ SELECT
 FROM top t
 JOIN busiest b ON b.rank = t.rank
 JOIN ranks r ON r.rank = t.rank
+LEFT JOIN range_names n ON n.rank = t.rank AND n.name = t.name AND n.kind = t.kind
 LEFT JOIN makers m ON m.rank = t.rank AND m.name = t.name
 LEFT JOIN launched l ON l.rank = t.rank AND l.name = t.name
 LEFT JOIN launches s ON s.rank = t.rank

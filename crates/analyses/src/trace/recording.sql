@@ -10,6 +10,7 @@
 --! event_count = { doc = "events read", unit = "count", metric = "run" }
 --! recorded_ns = { doc = "from the first event to the end of the last, of the rank with most", unit = "ns", metric = "run" }
 --! op_count = { doc = "operators of PyTorch", unit = "count", metric = "run" }
+--! ended_in_warmup = "the profiler stopped while its schedule was warming up: it started and stopped recording at once; absent where its own Python frames were not recorded"
 --! frame_count = { doc = "Python frames", unit = "count", metric = "run" }
 --! annotation_count = { doc = "named ranges on the host", unit = "count", metric = "run" }
 --! call_count = { doc = "calls of the runtime or driver of a device", unit = "count", metric = "run" }
@@ -203,6 +204,11 @@ overheads AS (
 SELECT
     r.rank_count, r.profiled_rank_count, r.event_count, r.recorded_ns,
     o.op_count,
+    -- Only a recording of next to nothing is short enough to be read whole.
+    (
+        SELECT CASE WHEN bool_or(name LIKE '%torch/profiler/profiler.py(%): stop\_trace') THEN bool_or(name LIKE '%torch/profiler/profiler.py(%): start\_trace') END
+        FROM (SELECT CAST(name AS VARCHAR) AS name FROM python_frames LIMIT 500)
+    ) AS ended_in_warmup,
     (SELECT count(*) FROM python_frames) AS frame_count,
     (SELECT count(*) FROM annotations WHERE NOT on_device) AS annotation_count,
     c.call_count, c.launch_count, a.waited_launch_count, a.wait_name,

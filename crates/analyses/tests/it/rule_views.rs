@@ -852,3 +852,114 @@ fn recomputed_layers_are_found_without_stacks() {
     let columns = ["has_host", "kernel_ns", "recompute_ns", "recompute_count"];
     assert_eq!(rows(&run.open(), "memory_recompute", &columns), ["true 400 50 1"]);
 }
+
+/// Nine steps of two operators; every third step is changed by `change`, which gets its number and start.
+fn every_third_step(change: impl Fn(&mut Run, i64, i64)) -> Run {
+    let mut run = Run::default();
+    run.rank(0);
+    let mut start = 0;
+    for i in 0..9 {
+        let is_slow = i % 3 == 2;
+        let dur_ns = if is_slow { 200_000 } else { 100_000 };
+        run.step(0, i, start, dur_ns, i == 8);
+        run.op(0, "aten::add", start + 80_000, 5_000).in_step_with_sequence(i, 0);
+        if is_slow {
+            change(&mut run, i, start);
+        } else {
+            run.op(0, "aten::mm", start + 1_000, 60_000).in_step_with_sequence(i, 0);
+        }
+        start += dur_ns;
+    }
+    run
+}
+
+#[test]
+fn slow_steps_do_other_work_or_the_same_more_slowly() {
+    let columns = [
+        "step_count",
+        "excess_ns",
+        "op_count",
+        "usual_op_count",
+        "cause",
+        "extra_call_name",
+        "extra_call_count",
+        "extra_call_ns",
+    ];
+    let other = every_third_step(|run, step, start| {
+        for call in 0..3 {
+            run.op(0, "aten::copy_", start + 100_000 + call * 30_000, 25_000)
+                .in_step_with_sequence(step, 0);
+        }
+    });
+    assert_eq!(
+        rows(&other.open(), "step_excess", &columns),
+        ["3 100000 4 2 other_work aten::copy_ 3 75000"]
+    );
+    let slower = every_third_step(|run, step, start| {
+        run.op(0, "aten::mm", start + 1_000, 120_000).in_step_with_sequence(step, 0);
+    });
+    assert_eq!(
+        rows(&slower.open(), "step_excess", &columns),
+        ["3 100000 2 2 slower_operators - - -"]
+    );
+    // The time is outside of operators.
+    let waiting = every_third_step(|run, step, start| {
+        run.op(0, "aten::mm", start + 1_000, 60_000).in_step_with_sequence(step, 0);
+    });
+    assert_eq!(rows(&waiting.open(), "step_excess", &columns), ["3 100000 2 2 - - - -"]);
+}
+
+#[test]
+fn printing_a_tensor_selects_its_finite_values() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 100_000, false).step(0, 2, 100_000, 100_000, true);
+    for start in [10_000, 110_000] {
+        run.op(0, "aten::isfinite", start, 5_000);
+        run.op(0, "aten::ne", start + 6_000, 1_000);
+        run.op(0, "aten::masked_select", start + 8_000, 2_000);
+    }
+    // Selected by another mask.
+    run.op(0, "aten::masked_select", 150_000, 2_000);
+    let columns = ["print_count", "step_count", "ts_ns"];
+    assert_eq!(rows(&run.open(), "run_printed_tensors", &columns), ["2 2 10000"]);
+}
+
+#[test]
+fn loops_of_compiled_graphs_count_as_work_of_the_processor() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 1_000_000, true);
+    run.annotation(0, "## Call CompiledFxGraph fabc ##", 100_000, 800_000).annotation_on(2);
+    run.op(0, "aten::addmm", 200_000, 200_000);
+    run.op(0, "aten::tanh", 910_000, 5_000);
+    run.op(0, "aten::sigmoid", 920_000, 5_000);
+    run.op(0, "aten::bernoulli_", 930_000, 50_000);
+    let columns = [
+        "top_op_name",
+        "top_op_kind",
+        "top_op_count",
+        "top_op_ns",
+        "gate_count",
+        "random_ns",
+        "random_name",
+    ];
+    assert_eq!(
+        rows(&run.open(), "op_cpu_work", &columns),
+        ["CompiledFxGraph compiled 1 600000 1 50000 aten::bernoulli_"]
+    );
+}
+
+#[test]
+fn host_time_names_the_range_and_the_first_call() {
+    let mut run = Run::default();
+    run.rank(0);
+    run.annotation(0, "outer", 0, 1_000_000).annotation_on(2);
+    run.annotation(0, "attention", 100_000, 700_000).annotation_on(2);
+    run.op(0, "aten::cudnn_convolution", 150_000, 500_000);
+    run.op(0, "aten::cudnn_convolution", 700_000, 10_000);
+    run.op(0, "aten::add", 900_000, 1_000);
+    let columns = ["name", "call_count", "longest_ns", "longest_is_first", "range_name"];
+    assert_eq!(
+        rows(&run.open(), "trace_host_time", &columns),
+        ["aten::add 1 1000 true -", "aten::cudnn_convolution 2 500000 true attention"]
+    );
+}
