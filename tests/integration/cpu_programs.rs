@@ -104,6 +104,29 @@ fn load_of_other_processes_comes_before_what_they_delay() {
 }
 
 #[test]
+fn programs_of_other_packages_get_advice_that_helps() {
+    // The measured effects are in docs/measured-gains.md.
+    for (program, code, advice) in [
+        ("ppo", "OP020", "n_envs"),
+        ("lightning_lstm", "IN001", "Leave the loader on the training thread"),
+        ("graphs", "IN001", "Leave the loader on the training thread"),
+        ("bert", "PR008", "bfloat16"),
+        ("vit", "PR008", "bfloat16"),
+        ("unet", "PR008", "bfloat16"),
+    ] {
+        let report = report(&format!("packages/{program}.json.gz"), "");
+        let first = &report.findings[0];
+        assert_eq!(first.code, code, "{program}");
+        assert!(first.advice[0].contains(advice), "{program}: {}", first.advice[0]);
+    }
+    let bert = report("packages/bert.json.gz", "");
+    assert!(finding(&bert, "OP022").advice[0].contains("attention_probs_dropout_prob"));
+    let mobilenet = report("packages/mobilenet.json.gz", "");
+    let channels = finding(&mobilenet, "OP021");
+    assert!(channels.gain.high_pct.unwrap() > 20.0 && channels.severity == Severity::Low);
+}
+
+#[test]
 fn sixteen_bits_are_advised_on_processors_that_multiply_them() {
     let with = |flags: &str| {
         report("trained.json.gz", &format!(r#"{{"cores": 2, "threads": 1, "flags": [{flags}]}}"#))

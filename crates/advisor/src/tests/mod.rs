@@ -517,7 +517,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "op_cpu_work",
         Scope::Rank,
         "rank has_device step_count window_ns op_ns python_ns python_ratio outer_op_count python_per_op_ns call_overhead_ns call_overhead_ratio gate_count random_ns random_ratio random_name has_collectives uses_device \
-         matmul_ns matmul_ratio convolution_ns convolution_ratio communication_ns communication_ratio other_op_ratio loading_ns loading_ratio top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims top_op_has_one_input slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
+         matmul_ns matmul_ratio convolution_ns convolution_ratio communication_ns communication_ratio other_op_ratio loading_ns loading_ratio top_op_name top_op_kind top_op_count top_op_ns top_op_ratio top_op_dims top_op_row_count top_op_has_one_input slow_conv_ns slow_conv_ratio slow_double_conv_ratio \
          slow_conv_name double_ns double_ratio",
     ),
     (

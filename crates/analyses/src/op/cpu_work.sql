@@ -38,6 +38,7 @@
 --! top_op_ns = { doc = "its self time", unit = "ns", metric = "rank" }
 --! top_op_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! top_op_dims = "input shapes with most of it, JSON; absent where they were not recorded (record_shapes=True)"
+--! top_op_row_count = { doc = "rows of the left factor of a matmul with inputs of these shapes; absent for other operators", unit = "count" }
 --! top_op_has_one_input = "it is a convolution of a batch of one input; absent where shapes were not recorded"
 --! slow_conv_ns = { doc = "self time of convolutions in PyTorch's fallback kernels, neither in oneDNN nor in another library; backward passes are part of aten::convolution_backward and do not count", unit = "ns", metric = "rank" }
 --! slow_conv_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
@@ -244,6 +245,7 @@ SELECT
     t.name AS top_op_name, t.kind AS top_op_kind, t.call_count AS top_op_count, t.self_ns AS top_op_ns,
     ratio!(CASE WHEN m.rank IS NOT NULL THEN coalesce(t.self_ns, 0) END, w.window_ns) AS top_op_ratio,
     t.input_dims AS top_op_dims,
+    CASE WHEN t.kind = 'matmul' THEN CAST((regexp_match(t.input_dims, '^\[(?:\[[0-9]+\], ?)?\[([0-9]+), ?[0-9]+\]'))[1] AS BIGINT) END AS top_op_row_count,
     CASE WHEN t.input_dims IS NOT NULL THEN t.kind = 'convolution' AND regexp_like(t.input_dims, '^\[\[1,') END AS top_op_has_one_input,
     k.slow_conv_ns,
     ratio!(k.slow_conv_ns, w.window_ns) AS slow_conv_ratio,
