@@ -107,6 +107,7 @@ const UNSEEN: [(&str, &str); 71] = [
         "no program of one rank shares its cores while it is recorded; tests/fixtures/cpu has one that does",
     ),
     ("OP020", "no program on the CPU calls hundreds of tiny operators; tests/fixtures/cpu has one"),
+    ("OP023", "no program of the corpus prints tensors; tests/fixtures/cpu has one"),
     ("PP001", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),
     ("PP002", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),
     ("PP003", "no trace is of a pipeline: tests/integration/pipelines.rs has some"),
