@@ -219,9 +219,8 @@ fn of_severe_limit(limit: RecordingKind, findings: &[&Finding], is_judged: bool)
 /// The sentence for a recording in which the GPU is almost never busy, or the host thread does nothing that has a name;
 /// `None` for other recordings.
 fn mostly_idle(breakdown: &Breakdown) -> Option<String> {
-    let is_busy = |part: &&BreakdownPart| match breakdown.is_of_host() {
-        true => part.cause != OUTSIDE_OPERATORS,
-        false => part.is_busy,
+    let is_busy = |part: &&BreakdownPart| {
+        if breakdown.is_of_host() { part.cause != OUTSIDE_OPERATORS } else { part.is_busy }
     };
     let busy_pct =
         100.0 * breakdown.parts.iter().filter(is_busy).map(|part| part.ratio).sum::<f64>();
