@@ -551,7 +551,7 @@ fn snapshot_totals_match_the_allocator() {
 
 /// A table of predictions.
 fn rows(predictions: &[Prediction]) -> String {
-    let mut text = "| run | mended | a step takes | mended | saves | fix | 80 % interval | inside | predicted step |\n\
+    let mut text = "| run | fixed run | a step takes | fixed | saves | fix | 80 % interval | inside | predicted step |\n\
          |---|---|--:|--:|--:|---|--:|---|--:|\n"
         .to_owned();
     for prediction in predictions {

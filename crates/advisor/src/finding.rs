@@ -81,7 +81,7 @@ pub struct Finding {
     /// The confidence before notes about the trace lowered it.
     #[serde(skip)]
     pub(crate) own_confidence: Confidence,
-    /// What holds instead where no fix is predicted to save time.
+    /// Limits of the severity if no fix is predicted to save time, with the reason and the advice for that case.
     #[serde(skip)]
     pub(crate) severity_limits: Vec<FindingLimit>,
     /// Percent of the time that it takes, if its rule knows why no fix of it can be predicted: 0 otherwise.

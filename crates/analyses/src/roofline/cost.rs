@@ -76,7 +76,7 @@ pub(super) struct Gemm {
     pub(super) is_aligned: bool,
 }
 
-/// What the memory format changes about a convolution.
+/// The sizes of a convolution, and the memory format of its input.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Convolution {
     pub(super) input_elements: f64,
