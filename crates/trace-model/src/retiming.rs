@@ -13,6 +13,10 @@ pub struct RetimingRequest {
     pub ranks: Vec<i64>,
     /// Duration of a step without the profiler, if the user states it.
     pub step_time_ns: Option<i64>,
+    /// How far predictions are off.
+    pub error: PredictionError,
+    /// Positions in the range of each edit for which [`FixEffect::curve_pct`] is computed.
+    pub curve_positions: Vec<f64>,
 }
 
 /// A fix: what it changes in the recording.
@@ -28,6 +32,71 @@ pub struct FixEdits {
     pub is_certain: bool,
     /// Names of fixes that it is an alternative to.
     pub instead_of: Vec<String>,
+    /// Where in the ranges of the edits the effect is expected, and how far predictions are off.
+    pub effect: FittedEffect,
+}
+
+/// The effect of a fix, fitted on measured pairs of recordings.
+///
+/// A prediction of the share that is left of a step, `left`, is off by a score times the scale
+/// `sqrt(base^2 + (of_saving * ln(left))^2 + (of_range * h)^2)` in `ln(left)`, where `h` is half the difference of `ln(left)` between
+/// the positions `position - 0.5` and `position + 0.5`. See [`PredictionError`] for the three constants.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FittedEffect {
+    /// Expected position in the range of [`Edit::left`]: 0 is the lower end, where the fix saves most, and 1 the upper end.
+    pub position: f64,
+    /// The scores between which the measured savings of four of five fixes lie; the first one is negative.
+    pub scores: [f64; 2],
+}
+
+impl FittedEffect {
+    /// The position half a range before the expected one, where the fix saves more, the expected one, and the one half a range
+    /// after it.
+    pub fn positions(self) -> [f64; 3] {
+        [self.position - 0.5, self.position, self.position + 0.5]
+    }
+}
+
+impl Default for FittedEffect {
+    fn default() -> Self {
+        Self { position: 0.5, scores: [-1.0, 1.0] }
+    }
+}
+
+/// The constants of the scale of prediction errors, see [`FittedEffect`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PredictionError {
+    /// Error of any prediction.
+    pub base: f64,
+    /// Error in proportion to what is saved.
+    pub of_saving: f64,
+    /// Error in proportion to the ranges of the edits.
+    pub of_range: f64,
+}
+
+impl PredictionError {
+    /// The scale of the error of a prediction: `log_left` is the logarithm of the share that is left of a step, and `log_half_range`
+    /// half the difference that the range of the effect makes to it.
+    pub fn scale(self, log_left: f64, log_half_range: f64) -> f64 {
+        self.model_scale(log_left).hypot(self.of_range * log_half_range)
+    }
+
+    /// The most that fixes save whose evidence takes `evidence_pct` percent of a step. Measured fixes also saved time that their
+    /// recordings do not show as theirs: the logarithm of what is left was up to 15 % larger.
+    pub fn margin_pct(evidence_pct: f64) -> f64 {
+        100.0 * (1.0 - (1.0 - evidence_pct.clamp(0.0, 100.0) / 100.0).powf(1.15))
+    }
+
+    /// The part of the scale that does not come from the ranges of the edits.
+    pub fn model_scale(self, log_left: f64) -> f64 {
+        self.base.hypot(self.of_saving * log_left)
+    }
+}
+
+impl Default for PredictionError {
+    fn default() -> Self {
+        Self { base: 0.02, of_saving: 0.2, of_range: 0.5 }
+    }
 }
 
 /// One change of the recording.
@@ -140,8 +209,30 @@ pub struct FixEffect {
     pub limit: PathLimit,
     /// Whether it is part of the plan.
     pub is_planned: bool,
+    /// Percent of the unprofiled time that it saves alone if its effect lies at each of the positions of the request.
+    #[serde(default)]
+    pub curve_pct: Vec<f64>,
+    /// Its evidence: percent of a step that passes in what it may shorten, and in the waiting that re-timing shows to follow.
+    #[serde(default)]
+    pub evidence_pct: f64,
+    /// Percent of the unprofiled time that it can save at most: its evidence with [`PredictionError::margin_pct`], and no more than
+    /// what the devices leave.
+    #[serde(default)]
+    pub most_pct: f64,
+    /// Time that the fix does not shorten itself, but also takes from the critical path: the kind with most of it.
+    #[serde(default)]
+    pub following: Option<FollowingTime>,
     /// Why the saving is unknown; the intervals are then zero, and mean nothing.
     pub unknown: Option<UnknownEffect>,
+}
+
+/// Time that a fix takes from the critical path without shortening it: it passes beside other work then.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FollowingTime {
+    /// Its kind, as in [`PathLimit::bound_by`].
+    pub kind: String,
+    /// Percent of the unprofiled time.
+    pub pct: f64,
 }
 
 /// Why the saving of a fix is unknown.

@@ -8,7 +8,7 @@ use query::rust_view::Result;
 use query::view_error;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
-use trace_model::retiming::{Edit, EditTarget, FixEdits};
+use trace_model::retiming::{Edit, EditTarget, FittedEffect, FixEdits};
 
 use super::graph::{Edge, EdgeKind, Graph};
 use super::model::{NO_INDEX, RankEvents, RuntimeCallIndex, TimeClass};
@@ -25,6 +25,7 @@ pub(super) struct RankClaims {
     moved: Vec<MovedTime>,
     /// Whether the fix may have no effect at all.
     is_uncertain: bool,
+    effect: FittedEffect,
     /// The rank will take as long as the others.
     pub(super) is_mended: bool,
     /// The fix is about ranks that will take as long as the others, also if none of them is timed again.
@@ -46,13 +47,8 @@ struct MovedTime {
 
 impl MovedTime {
     /// The time that each of the threads is busy.
-    fn worker_ns(&self, level: EffectLevel) -> f64 {
-        let [low, high] = self.slowdown;
-        let slowdown = match level {
-            EffectLevel::Most => low,
-            EffectLevel::Expected => f64::midpoint(low, high),
-            EffectLevel::Least => high,
-        };
+    fn worker_ns(&self, position: f64) -> f64 {
+        let slowdown = between(self.slowdown, position).max(0.0);
         self.ns as f64 * slowdown / f64::from(self.workers.max(1))
     }
 }
@@ -67,39 +63,57 @@ struct EdgeClaim {
     least: Option<f64>,
 }
 
-/// A point of the interval of each edit.
+/// A point of the range of each edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum EffectLevel {
-    /// The most that a fix may save.
+    /// Half a range before the expected position: the fix saves more.
     Most,
-    /// The estimate.
+    /// The expected position.
     Expected,
-    /// The least.
+    /// Half a range after it: the fix saves less.
     Least,
 }
 
+/// The value at a position between two ends, or beyond them.
+fn between([low, high]: [f64; 2], position: f64) -> f64 {
+    low + (high - low) * position
+}
+
 impl EdgeClaim {
-    fn left(&self, level: EffectLevel) -> f64 {
-        match level {
-            EffectLevel::Most => self.left_low,
-            EffectLevel::Expected => f64::midpoint(self.left_low, self.left_high),
-            EffectLevel::Least => self.left_high,
-        }
+    fn left(&self, position: f64) -> f64 {
+        let left = between([self.left_low, self.left_high], position);
+        left.clamp(self.least.unwrap_or(0.0), Edit::MAX_LEFT)
     }
 }
 
 impl RankClaims {
     /// Changes `weights` to what this fix leaves of `base`. Of what an earlier fix reduces, the smaller rest counts.
     pub(super) fn apply(&self, base: &Weights, weights: &mut Weights, level: EffectLevel) {
-        if self.is_uncertain && level == EffectLevel::Least {
+        self.apply_at(base, weights, self.position(level));
+    }
+
+    /// The position of the effect in the ranges of the edits.
+    fn position(&self, level: EffectLevel) -> f64 {
+        let [most, expected, least] = self.effect.positions();
+        match level {
+            EffectLevel::Most => most,
+            EffectLevel::Expected => expected,
+            EffectLevel::Least => least,
+        }
+    }
+
+    /// The same as [`Self::apply`] for an effect at `position` in the ranges of the edits. The range of a fix that may have no
+    /// effect ends at none.
+    pub(super) fn apply_at(&self, base: &Weights, weights: &mut Weights, position: f64) {
+        if self.is_uncertain && position >= 1.0 {
             return;
         }
         for claim in &self.edges {
             let edge = claim.edge as usize;
             let left = if self.is_uncertain {
-                f64::midpoint(1.0, claim.left_low)
+                between([claim.left_low, 1.0], position.max(0.0))
             } else {
-                claim.left(level)
+                claim.left(position)
             };
             let (before, now) = (base.edge(edge), weights.edge(edge));
             let left = (before as f64 * left).round() as i64;
@@ -165,7 +179,12 @@ impl RankClaims {
 
     /// The time that the threads which host time moves to need for all steps.
     pub(super) fn workers_ns(&self, level: EffectLevel) -> f64 {
-        self.moved.iter().map(|moved| moved.worker_ns(level)).sum()
+        self.workers_ns_at(self.position(level))
+    }
+
+    /// The same as [`Self::workers_ns`] for an effect at `position`.
+    pub(super) fn workers_ns_at(&self, position: f64) -> f64 {
+        self.moved.iter().map(|moved| moved.worker_ns(position)).sum()
     }
 
     /// Gives up claims on these edges, sorted.
@@ -292,7 +311,11 @@ impl<'g> EdgeIndex<'g> {
         fix: &FixEdits,
         rows: &[Option<RecordBatch>],
     ) -> Result<RankClaims> {
-        let mut claims = RankClaims { is_uncertain: !fix.is_certain, ..RankClaims::default() };
+        let mut claims = RankClaims {
+            is_uncertain: !fix.is_certain,
+            effect: fix.effect,
+            ..RankClaims::default()
+        };
         // Edges that ranges mostly cover: `host_time` does not apply to them.
         let mut in_ranges: Vec<u32> = Vec::new();
         let mut targets = DeviceTargets::default();

@@ -9,7 +9,8 @@ use query::{Session, per_item, view_error};
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 use trace_model::retiming::{
-    FixEdits, FixEffect, Interval, PathLimit, Retiming, RetimingRequest, UnknownEffect,
+    FixEdits, FixEffect, FollowingTime, Interval, PathLimit, PredictionError, Retiming,
+    RetimingRequest, UnknownEffect,
 };
 
 use super::edits::{EdgeIndex, EffectLevel, RankClaims};
@@ -24,11 +25,14 @@ use super::{joined, lock};
 /// Time between two kernels of a stream that were both launched in time, if the recording has no shorter one.
 const STREAM_GAP_NS: i64 = 1_000;
 
-/// Deviation of measured from predicted savings that neither the effects of the edits nor the overhead of recording
-/// explain: a share of what is saved, and a part of a step in percent. Fitted like the edits.
-/// Fixes take other time with them more often than they fall short: more may be saved by a larger share.
-const MODEL_ERROR_RATIO: [f64; 2] = [0.15, 0.3];
-const MODEL_ERROR_PCT: [f64; 2] = [0.8, 1.5];
+/// A prediction that is larger than its evidence is lowered to it; the lower end of its interval is at least this share lower.
+const CLIPPED_RATIO: f64 = 0.15;
+
+/// Samples of the effects of a plan: they are timed in batches, until the interval of the step changes by less than
+/// [`MAX_CHANGE_RATIO`] of a step.
+const SAMPLE_BATCH: usize = 8;
+const MAX_BATCHES: usize = 2;
+const MAX_CHANGE_RATIO: f64 = 0.01;
 
 /// Device work takes up to one part in twenty longer while it is recorded: `gpt` of the fitted pairs.
 const FLOOR_RATIO: f64 = 0.95;
@@ -39,6 +43,9 @@ const MIN_PLANNED_RATIO: f64 = 0.005;
 /// A fix that is expected to save this share of a step is part of the plan, even if it may save nothing and others that come
 /// before it for that reason save next to nothing.
 const MIN_UNSURE_RATIO: f64 = 0.05;
+
+/// Time of another kind that follows from a fix is named from this percentage of the critical path on.
+const MIN_FOLLOWING_PCT: f64 = 1.0;
 
 /// If the effect of a fix is unknown for a larger share of the device time that it targets, its saving is unknown.
 const MAX_UNKNOWN_RATIO: f64 = 0.25;
@@ -81,6 +88,8 @@ struct RankModel {
     unprofiled: [Weights; 3],
     /// Recorded steps that the clock's mean spans, and steps in the window.
     step_count: usize,
+    /// Indexes of the device activities by device and start.
+    activities_by_start: Vec<u32>,
 }
 
 impl RetimingRanks {
@@ -109,7 +118,21 @@ impl RankModel {
         let level = |position| OverheadLevel { position, ..OverheadLevel::EXPECTED };
         let unprofiled = [0, 1, 2].map(|position| overhead.without(&recorded, level(position)));
         let step_count = clock.count();
-        Self { events, graph, clock, overhead, recorded, unprofiled, step_count }
+        let mut activities_by_start: Vec<u32> = (0..events.activities.len() as u32).collect();
+        activities_by_start.sort_unstable_by_key(|&at| {
+            let activity = &events.activities[at as usize];
+            (activity.device, activity.ts_ns)
+        });
+        Self {
+            events,
+            graph,
+            clock,
+            overhead,
+            recorded,
+            unprofiled,
+            step_count,
+            activities_by_start,
+        }
     }
 
     /// Returns the edges that each fix changes.
@@ -180,7 +203,7 @@ struct RankReplay {
     claims: Vec<RankClaims>,
 }
 
-/// One assumption about the profiler's overhead and the effect of fixes.
+/// One assumption about the profiler's overhead and the effect of the last of several fixes; the others have the expected effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Assumption {
     effect: EffectLevel,
@@ -189,18 +212,18 @@ struct Assumption {
 
 impl Assumption {
     const EXPECTED: Self = Self { effect: EffectLevel::Expected, overhead: 1 };
+    const MOST: Self = Self { effect: EffectLevel::Most, overhead: 1 };
+    const LEAST: Self = Self { effect: EffectLevel::Least, overhead: 1 };
+}
 
-    /// The ends of the effect, and those of the overhead, with the expected value of the other.
-    const ENDS: [[Self; 2]; 2] = [
-        [
-            Self { effect: EffectLevel::Most, overhead: 1 },
-            Self { effect: EffectLevel::Least, overhead: 1 },
-        ],
-        [
-            Self { effect: EffectLevel::Expected, overhead: 0 },
-            Self { effect: EffectLevel::Expected, overhead: 2 },
-        ],
-    ];
+/// One assumption about everything that is uncertain in a plan.
+#[derive(Debug, Clone)]
+struct Sample {
+    overhead: usize,
+    /// Position of the effect of each fix.
+    positions: Vec<f64>,
+    /// Factor of the step: what the model does not describe.
+    error: f64,
 }
 
 impl RankReplay {
@@ -216,16 +239,21 @@ impl RankReplay {
     fn weights(&self, fixes: &[usize], assumption: Assumption) -> Weights {
         let base = &self.model.unprofiled[assumption.overhead];
         let mut weights = base.clone();
-        for &fix in fixes {
-            self.claims[fix].apply(base, &mut weights, assumption.effect);
+        for (at, &fix) in fixes.iter().enumerate() {
+            let is_last = at + 1 == fixes.len();
+            let effect = if is_last { assumption.effect } else { EffectLevel::Expected };
+            self.claims[fix].apply(base, &mut weights, effect);
         }
         weights
     }
 
     /// The least time of a step under fixes: what is left of its device activities, whatever the host does.
     fn floor_ns(&self, fixes: &[usize]) -> f64 {
-        let most = Assumption { effect: EffectLevel::Most, overhead: 1 };
-        let mut weights = self.weights(fixes, most);
+        let base = &self.model.unprofiled[1];
+        let mut weights = base.clone();
+        for &fix in fixes {
+            self.claims[fix].apply(base, &mut weights, EffectLevel::Most);
+        }
         for (at, edge) in self.model.graph.edges.iter().enumerate() {
             if edge.class.host_kind().is_some() || edge.class == TimeClass::DataLoading {
                 weights.set_edge(at, 0);
@@ -234,11 +262,12 @@ impl RankReplay {
         self.step_ns(&weights)
     }
 
-    /// The most that fixes can save after others, as time of a step: all time that they may shorten. The profiler hides time of
-    /// the devices behind the host, so the step without it counts too.
-    fn evidence_ns(&self, before: &[usize], fixes: &[usize]) -> f64 {
+    /// The most that fixes can save after others, as a share of a step: all time that they may shorten. The profiler hides time of
+    /// the devices behind the host and lengthens that of the host, so the step counts with and without it.
+    fn evidence_ratio(&self, before: &[usize], fixes: &[usize]) -> f64 {
         let kernels_ns = self.kept_work_ns(before.iter().chain(fixes));
-        let saved_ns = |base: &Weights| {
+        let saved_ratio = |base: &Weights| {
+            let step_ns = self.step_ns(base);
             let mut weights = base.clone();
             for &fix in before {
                 self.claims[fix].apply(base, &mut weights, EffectLevel::Expected);
@@ -247,10 +276,10 @@ impl RankReplay {
             for &fix in fixes {
                 self.claims[fix].take_out(base, &mut weights);
             }
-            before_ns - self.step_ns(&weights).max(kernels_ns)
+            (before_ns - self.step_ns(&weights).max(kernels_ns)) / step_ns.max(1.0)
         };
         let [.., shortest] = &self.model.unprofiled;
-        saved_ns(&self.model.recorded).max(saved_ns(shortest)).max(0.0)
+        saved_ratio(&self.model.recorded).max(saved_ratio(shortest)).max(0.0)
     }
 
     /// Time of a step in which a device works on what none of these fixes shortens; of the device with most. Whatever else gets
@@ -268,19 +297,20 @@ impl RankReplay {
                 }
             }
         }
-        let kept = events.activities.iter().zip(is_shortened).filter(|(activity, is_shortened)| {
-            !is_shortened && (activity.class == TimeClass::Kernel || !removes_waits)
-        });
         let window = &self.model.graph.window;
         let (begin_ns, end_ns) =
             (self.model.clock.devices_begin_ns(&self.model.graph), window.end_ns);
         let within = |ns: i64| ns.clamp(begin_ns, end_ns.max(begin_ns));
-        let mut kept: Vec<_> =
-            kept.map(|(a, _)| (a.device, within(a.ts_ns), within(a.end_ns))).collect();
-        kept.sort_unstable();
         let mut busy_ns: BTreeMap<i32, (i64, i64)> = BTreeMap::new();
-        for (device, begin_ns, end_ns) in kept {
-            let (sum_ns, until_ns) = busy_ns.entry(device).or_insert((0, i64::MIN));
+        for &at in &self.model.activities_by_start {
+            let activity = &events.activities[at as usize];
+            let is_kept = !is_shortened[at as usize]
+                && (activity.class == TimeClass::Kernel || !removes_waits);
+            if !is_kept {
+                continue;
+            }
+            let (begin_ns, end_ns) = (within(activity.ts_ns), within(activity.end_ns));
+            let (sum_ns, until_ns) = busy_ns.entry(activity.device).or_insert((0, i64::MIN));
             *sum_ns += (end_ns - begin_ns.max(*until_ns)).max(0);
             *until_ns = end_ns.max(*until_ns);
         }
@@ -295,14 +325,30 @@ impl RankReplay {
         least.map_or(0.0, |weights| self.step_ns(&weights))
     }
 
+    /// A step under fixes whose effects lie at these positions in the ranges of their edits.
+    fn step_ns_at(&self, fixes: &[usize], positions: &[f64], overhead: usize) -> f64 {
+        let base = &self.model.unprofiled[overhead];
+        let mut weights = base.clone();
+        let mut workers_ns = 0.0_f64;
+        for (&fix, &position) in fixes.iter().zip(positions) {
+            self.claims[fix].apply_at(base, &mut weights, position);
+            workers_ns = workers_ns.max(self.claims[fix].workers_ns_at(position));
+        }
+        self.step_ns(&weights).max(workers_ns / self.model.step_count.max(1) as f64)
+    }
+
     /// Time that the threads to which fixes move host time need for a step.
     fn workers_ns(&self, fixes: &[usize], level: EffectLevel) -> f64 {
-        let of_fix = |&fix: &usize| self.claims[fix].workers_ns(level);
-        let all: f64 = fixes.iter().map(of_fix).fold(0.0, f64::max);
+        let of_fix = |(at, &fix): (usize, &usize)| {
+            let is_last = at + 1 == fixes.len();
+            self.claims[fix].workers_ns(if is_last { level } else { EffectLevel::Expected })
+        };
+        let all: f64 = fixes.iter().enumerate().map(of_fix).fold(0.0, f64::max);
         all / self.model.step_count.max(1) as f64
     }
 
-    fn limit(&self, fixes: &[usize]) -> PathLimit {
+    /// Time on the critical path under fixes, by what limits it.
+    fn path_limits(&self, fixes: &[usize]) -> Vec<(&'static str, i64)> {
         let weights = self.weights(fixes, Assumption::EXPECTED);
         let replay = replay(&self.model.graph, &weights);
         let classes = path_classes(&self.model.graph, &weights, &replay);
@@ -314,6 +360,38 @@ impl RankReplay {
                 None => by_limit.push((name, classes[class as usize])),
             }
         }
+        by_limit
+    }
+
+    /// What limits time that this fix may shorten.
+    fn claimed_limits(&self, fix: usize) -> Vec<&'static str> {
+        let edges = &self.model.graph.edges;
+        let mut limits: Vec<&str> =
+            self.claims[fix].shortened().map(|at| edges[at].class.bound_by()).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        limits
+    }
+
+    /// The time of another kind that a fix also takes from the critical path, in percent of it, if that is at least
+    /// [`MIN_FOLLOWING_PCT`]: the kind with most.
+    fn following(&self, fix: usize, before: &[(&str, i64)]) -> Option<FollowingTime> {
+        let after = self.path_limits(&[fix]);
+        let claimed = self.claimed_limits(fix);
+        let sum: i64 = before.iter().map(|(_, ns)| ns).sum();
+        let ns_after =
+            |name: &str| after.iter().find(|(of, _)| *of == name).map_or(0, |(_, ns)| *ns);
+        let others = before.iter().filter(|(name, _)| !claimed.contains(name));
+        let (name, ns) = others
+            .map(|(name, ns)| (*name, ns - ns_after(name)))
+            .rev()
+            .max_by_key(|&(_, ns)| ns)?;
+        let pct = 100.0 * ns as f64 / sum.max(1) as f64;
+        (pct >= MIN_FOLLOWING_PCT).then(|| FollowingTime { kind: name.to_owned(), pct })
+    }
+
+    fn limit(&self, fixes: &[usize]) -> PathLimit {
+        let by_limit = self.path_limits(fixes);
         let sum: i64 = by_limit.iter().map(|(_, ns)| ns).sum();
         let largest = by_limit.into_iter().rev().max_by_key(|&(_, ns)| ns);
         let (bound_by, ns) = largest.unwrap_or(("other", 0));
@@ -321,29 +399,37 @@ impl RankReplay {
     }
 }
 
-/// `of` under each assumption, combined to an interval: deviations from the expected value are independent.
-fn interval(of: impl Fn(Assumption) -> f64, model_error: impl Fn(f64) -> [f64; 2]) -> Interval {
-    let mid = of(Assumption::EXPECTED);
-    let (mut below, mut above) = (0.0_f64, 0.0_f64);
-    for ends in Assumption::ENDS {
-        let values = ends.map(|assumption| of(assumption) - mid);
-        below += values.iter().copied().fold(0.0, f64::min).powi(2);
-        above += values.iter().copied().fold(0.0, f64::max).powi(2);
-    }
-    let errors = model_error(mid);
-    below += errors[0].powi(2);
-    above += errors[1].powi(2);
-    Interval { low: mid - below.sqrt(), mid, high: mid + above.sqrt() }
+/// The score at a quantile of the distribution of prediction errors: logistic, with a tenth of it beyond each of `scores`.
+fn score_at(quantile: f64, scores: [f64; 2]) -> f64 {
+    let tenths = (quantile / (1.0 - quantile)).ln() / 9.0_f64.ln();
+    if tenths < 0.0 { -tenths * scores[0] } else { tenths * scores[1] }
 }
 
-/// What is saved, if that is at most `most`. An estimate above it becomes `most`, with the error of the model below it.
-fn at_most(saved: Interval, most: f64) -> Interval {
-    let Interval { low, mid, high } = saved;
-    if high <= most {
-        return saved;
+/// The `index`-th point of a sequence that fills the unit cube of `dimensions` evenly: multiples of powers of a number that has
+/// no small fractions near it (Roberts' generalization of the golden ratio).
+fn even_point(index: usize, dimensions: usize) -> Vec<f64> {
+    let mut ratio = 2.0_f64;
+    for _ in 0..32 {
+        ratio = (1.0 + ratio).powf(1.0 / (dimensions as f64 + 1.0));
     }
-    let low = if mid <= most { low } else { low.min(most * (1.0 - MODEL_ERROR_RATIO[0])) };
-    Interval { low, mid: mid.min(most), high: most }
+    let step = |at: usize| ratio.powi(-(at as i32 + 1));
+    (0..dimensions).map(|at| (0.5 + (index as f64 + 1.0) * step(at)).fract()).collect()
+}
+
+/// The value at a quantile of sorted values, interpolated.
+fn quantile(sorted: &[f64], quantile: f64) -> f64 {
+    let at = quantile * (sorted.len() - 1) as f64;
+    let (low, high) = (at.floor() as usize, at.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * at.fract()
+}
+
+/// What is saved, if the evidence takes `evidence` percent. An estimate above it becomes the evidence, and the upper end stays
+/// below its margin.
+fn at_most(saved: Interval, evidence: f64) -> Interval {
+    let Interval { low, mid, high } = saved;
+    let most = PredictionError::margin_pct(evidence);
+    let low = if mid <= evidence { low } else { low.min(evidence * (1.0 - CLIPPED_RATIO)) };
+    Interval { low, mid: mid.min(evidence), high: high.min(most) }
 }
 
 /// Returns true if a plan can contain only one of the two fixes.
@@ -379,7 +465,7 @@ impl RunReplay {
     /// Times a step under all assumptions on all cores; [`Self::step_ns`] then knows the results. Returns what limits the
     /// step.
     fn time_in_advance(&self, fixes: &[usize]) -> PathLimit {
-        let assumptions = [&[Assumption::EXPECTED], Assumption::ENDS.as_flattened()].concat();
+        let assumptions = vec![Assumption::EXPECTED, Assumption::MOST, Assumption::LEAST];
         thread::scope(|scope| {
             let limit = scope.spawn(|| self.limit(fixes));
             per_item(assumptions, |assumption| self.step_ns(fixes, assumption));
@@ -421,8 +507,8 @@ impl RunReplay {
         ns
     }
 
-    /// The most that fixes can save after others, in percent of the recorded step. No prediction is larger than this evidence,
-    /// although the step without the profiler is shorter, and fixes may take other time with them. A rank that becomes as fast as
+    /// The most that fixes can save after others, in percent of a step. No prediction is larger than this evidence, although fixes may
+    /// take other time with them. A rank that becomes as fast as
     /// the others may save more than they wait for it, but no error of the model is larger than a quarter of the estimate.
     fn evidence_pct(&self, before: &[usize], fixes: &[usize]) -> f64 {
         let after: Vec<usize> = before.iter().chain(fixes).copied().collect();
@@ -430,9 +516,66 @@ impl RunReplay {
             let least_ns = 0.25 * self.step_ns(&after, Assumption::EXPECTED);
             return (100.0 * (1.0 - least_ns / self.recorded_ns().max(1.0))).max(0.0);
         }
-        let of_rank = |rank: &RankReplay| rank.evidence_ns(before, fixes);
-        let evidence_ns = self.pacing(&after).map(of_rank).fold(0.0, f64::max);
-        100.0 * evidence_ns / self.recorded_ns().max(1.0)
+        let of_rank = |rank: &RankReplay| rank.evidence_ratio(before, fixes);
+        100.0 * self.pacing(&after).map(of_rank).fold(0.0, f64::max)
+    }
+
+    /// What a fix saves alone at each of the positions, see [`FixEffect::curve_pct`].
+    fn curve_pct(&self, fix: usize, positions: &[f64]) -> Vec<f64> {
+        let now_ns = self.step_ns(&[], Assumption::EXPECTED);
+        let saved_pct = |position: &f64| {
+            let of_rank = |rank: &RankReplay| rank.step_ns_at(&[fix], &[*position], 1);
+            let after_ns = self.pacing(&[fix]).map(of_rank).fold(0.0, f64::max);
+            100.0 * (now_ns - after_ns) / now_ns.max(1.0)
+        };
+        positions.iter().map(saved_pct).collect()
+    }
+
+    /// What a fix can save alone at most, see [`FixEffect::most_pct`].
+    fn most_pct(&self, fix: usize) -> f64 {
+        let now_ns = self.step_ns(&[], Assumption::EXPECTED);
+        let floor_ns = if self.bring_ranks_up(&[fix]) { 0.0 } else { self.floor_ns(&[fix]) };
+        let left_pct = 100.0 * (now_ns - floor_ns) / now_ns.max(1.0);
+        left_pct.min(PredictionError::margin_pct(self.evidence_pct(&[], &[fix])))
+    }
+
+    /// The lower end of what `fix` saves after others, in percent of the unprofiled step, from a single estimate: it is as far below
+    /// the estimate as that of the fix alone. A fix that saves nothing alone may save something after others.
+    fn least_saved_pct(&self, before: &[usize], fix: usize, alone: Interval) -> f64 {
+        if before.is_empty() {
+            return alone.low;
+        }
+        let after: Vec<usize> = before.iter().copied().chain([fix]).collect();
+        let now_ns = self.step_ns(&[], Assumption::EXPECTED).max(1.0);
+        let step_ns = |fixes: &[usize], assumption| self.step_ns(fixes, assumption);
+        let before_ns = step_ns(before, Assumption::EXPECTED);
+        if alone.low > 0.0 {
+            let saved_ns = before_ns - step_ns(&after, Assumption::EXPECTED);
+            return 100.0 * saved_ns / now_ns * (alone.low / alone.mid).min(1.0);
+        }
+        100.0 * (before_ns - step_ns(&after, Assumption::LEAST)) / now_ns
+    }
+
+    /// What `fix` saves after others, in percent of the unprofiled step: the interval in which four of five measured savings lie.
+    fn saved_pct(&self, before: &[usize], fix: usize, request: &RetimingRequest) -> Interval {
+        let after: Vec<usize> = before.iter().copied().chain([fix]).collect();
+        let now_ns = self.step_ns(&[], Assumption::EXPECTED).max(1.0);
+        let before_ns = self.step_ns(before, Assumption::EXPECTED).max(1.0);
+        let log_left = |assumption| (self.step_ns(&after, assumption).max(1.0) / before_ns).ln();
+        let expected = log_left(Assumption::EXPECTED);
+        let half_range = (log_left(Assumption::LEAST) - log_left(Assumption::MOST)).abs() / 2.0;
+        let scale = request.error.scale(expected, half_range);
+        let saved_pct = |log_left: f64| 100.0 * before_ns * (1.0 - log_left.exp()) / now_ns;
+        let [more, less] = request.fixes[fix].effect.scores;
+        let interval = Interval {
+            low: saved_pct(expected + less * scale),
+            mid: saved_pct(expected),
+            high: saved_pct(expected + more * scale),
+        };
+        // No step is shorter than what is left for the devices.
+        let floor_ns = if self.bring_ranks_up(&after) { 0.0 } else { self.floor_ns(&after) };
+        let most_pct = 100.0 * (before_ns - floor_ns) / now_ns;
+        Interval { high: interval.high.min(most_pct.max(interval.mid)), ..interval }
     }
 
     /// Whether one of these fixes makes a rank as fast as the others. The others then wait less in their collectives, so the work
@@ -483,16 +626,63 @@ impl RunReplay {
             .filter(move |rank| all_mended || !fixes.iter().any(|&fix| rank.claims[fix].is_mended))
     }
 
-    fn step_interval(&self, fixes: &[usize]) -> Interval {
-        let now_ns = self.step_ns(&[], Assumption::EXPECTED);
-        let error = |ns: f64| {
-            let [less, more] = MODEL_ERROR_RATIO.map(|ratio| ratio * (now_ns - ns).abs());
-            [more, less]
+    /// A step without the profiler.
+    fn unprofiled_ns(&self) -> Interval {
+        let [most, expected, least] = [0, 1, 2]
+            .map(|overhead| self.step_ns(&[], Assumption { overhead, ..Assumption::EXPECTED }));
+        Interval {
+            low: most.min(expected).min(least),
+            mid: expected,
+            high: most.max(expected).max(least),
+        }
+    }
+
+    /// A step under the fixes of a plan. All that is uncertain varies at the same time: the effects of the fixes, the time that
+    /// recording adds, and what the model does not describe. `log_left` is the logarithm of the share that each fix leaves.
+    fn sampled_step_ns(
+        &self,
+        fixes: &[usize],
+        log_left: &[f64],
+        request: &RetimingRequest,
+    ) -> Interval {
+        let sample = |index: usize| {
+            let point = even_point(index, 1 + 2 * fixes.len());
+            let (mut positions, mut log_error) = (Vec::new(), 0.0);
+            for (at, &fix) in fixes.iter().enumerate() {
+                let effect = request.fixes[fix].effect;
+                let score = |coordinate: usize| score_at(point[coordinate], effect.scores);
+                // Half a range to both sides makes the half range of the scale.
+                let shift = 0.5 * request.error.of_range * score(1 + 2 * at);
+                positions.push(effect.position + shift);
+                log_error += request.error.model_scale(log_left[at]) * score(2 + 2 * at);
+            }
+            // The three levels stand for three, four and three tenths of their distribution.
+            let overhead = if point[0] < 0.3 { 0 } else { 1 + usize::from(point[0] >= 0.7) };
+            Sample { overhead, positions, error: log_error.exp() }
         };
-        let interval = interval(|assumption| self.step_ns(fixes, assumption), error);
-        // Without devices, a quarter of the estimate: no error of the model is larger.
-        let floor_ns = self.floor_ns(fixes).max(0.25 * interval.mid).min(interval.mid);
-        Interval { low: interval.low.max(floor_ns), ..interval }
+        let floor_ns = if self.bring_ranks_up(fixes) { 0.0 } else { self.floor_ns(fixes) };
+        let mid = self.step_ns(fixes, Assumption::EXPECTED);
+        let least_ns = floor_ns.max(0.25 * mid).min(mid);
+        let step_ns = |sample: Sample| {
+            let of_rank = |r: &RankReplay| r.step_ns_at(fixes, &sample.positions, sample.overhead);
+            let step_ns = self.pacing(fixes).map(of_rank).fold(0.0, f64::max);
+            (step_ns * sample.error).max(least_ns)
+        };
+        let now_ns = self.step_ns(&[], Assumption::EXPECTED);
+        let mut times: Vec<f64> = Vec::new();
+        let mut ends = [f64::NAN; 2];
+        for batch in 0..MAX_BATCHES {
+            let batch = (batch * SAMPLE_BATCH..(batch + 1) * SAMPLE_BATCH).map(sample).collect();
+            times.extend(per_item(batch, step_ns));
+            times.sort_by(f64::total_cmp);
+            let before = ends;
+            ends = [0.1, 0.9].map(|share| quantile(&times, share));
+            let change_ns = (ends[0] - before[0]).abs().max((ends[1] - before[1]).abs());
+            if change_ns < MAX_CHANGE_RATIO * now_ns {
+                break;
+            }
+        }
+        Interval { low: ends[0].min(mid), mid, high: ends[1].max(mid) }
     }
 
     fn limit(&self, fixes: &[usize]) -> PathLimit {
@@ -531,7 +721,7 @@ fn retime_ranks(
     }
     let recorded_ns = run.recorded_ns();
     let limit = run.time_in_advance(&[]);
-    let unprofiled_ns = run.step_interval(&[]);
+    let unprofiled_ns = run.unprofiled_ns();
     let step_count = run.ranks.iter().map(|rank| rank.model.step_count).min().unwrap_or(0);
     let overhead_ns = run
         .slowest(&[])
@@ -581,26 +771,6 @@ impl RunReplay {
     /// The effects of all fixes: those of the plan in order, then the others.
     fn effects(&self, request: &RetimingRequest) -> Vec<FixEffect> {
         let fixes: Vec<usize> = (0..request.fixes.len()).collect();
-        let saved_pct = |before: &[usize], after: &[usize]| {
-            let saved_pct = |assumption| {
-                let now = self.step_ns(&[], assumption);
-                let before = if before.is_empty() { now } else { self.step_ns(before, assumption) };
-                100.0 * (before - self.step_ns(after, assumption)) / now.max(1.0)
-            };
-            let error = |pct: f64| {
-                [0, 1].map(|end| {
-                    let least_pct = MODEL_ERROR_PCT[end] * pct.clamp(0.0, 1.0);
-                    (MODEL_ERROR_RATIO[end] * pct).hypot(least_pct)
-                })
-            };
-            let interval = interval(saved_pct, error);
-            // No step is shorter than what is left for the devices.
-            let now_ns = self.step_ns(&[], Assumption::EXPECTED);
-            let before_ns = self.step_ns(before, Assumption::EXPECTED);
-            let floor_ns = if self.bring_ranks_up(after) { 0.0 } else { self.floor_ns(after) };
-            let most_pct = 100.0 * (before_ns - floor_ns) / now_ns.max(1.0);
-            Interval { high: interval.high.min(most_pct.max(interval.mid)), ..interval }
-        };
         let unknown: Vec<Option<UnknownEffect>> =
             fixes.iter().map(|&fix| self.unknown(fix)).collect();
         let claims_anything = |fix: usize| {
@@ -611,7 +781,7 @@ impl RunReplay {
             if !claims_anything(fix) {
                 return [Interval::default(); 2];
             }
-            let predicted = saved_pct(&[], &[fix]);
+            let predicted = self.saved_pct(&[], fix, request);
             [predicted, at_most(predicted, self.evidence_pct(&[], &[fix]))]
         });
         let mut left: Vec<usize> = fixes;
@@ -619,14 +789,13 @@ impl RunReplay {
         let mut planned: Vec<usize> = Vec::new();
         let mut effects = Vec::new();
         let now_ns = self.step_ns(&[], Assumption::EXPECTED);
-        let least = Assumption { effect: EffectLevel::Least, overhead: 1 };
+        let unprofiled_ns = self.unprofiled_ns();
+        let mut log_left: Vec<f64> = Vec::new();
         while !left.is_empty() {
             // The next fix is the one that surely saves most after those before it, by weight.
-            let before_ns = self.step_ns(&planned, least);
+            let before_ns = self.step_ns(&planned, Assumption::EXPECTED);
             let scores: Vec<f64> = per_item(left.clone(), |fix| {
-                let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
-                let saved_ns = before_ns - self.step_ns(&with, least);
-                saved_ns / now_ns.max(1.0) * request.fixes[fix].weight
+                self.least_saved_pct(&planned, fix, alone[fix][1]) * request.fixes[fix].weight
             });
             let best = |among: &[usize]| {
                 among.iter().rev().copied().max_by(|&a, &b| scores[a].total_cmp(&scores[b]))
@@ -649,23 +818,30 @@ impl RunReplay {
             let fix = left[place];
             let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
             let limit = self.time_in_advance(&with);
-            let next_pct = saved_pct(&planned, &with);
+            let next_pct = self.saved_pct(&planned, fix, request);
             if next_pct.mid < 100.0 * MIN_PLANNED_RATIO {
                 break;
             }
             left.remove(place);
             left.retain(|&other| !excludes(&request.fixes[fix], &request.fixes[other]));
-            let step_ns = self.step_interval(&with);
+            let expected_ns = self.step_ns(&with, Assumption::EXPECTED);
+            log_left.push((expected_ns.max(1.0) / before_ns.max(1.0)).ln());
+            let step_ns = self.sampled_step_ns(&with, &log_left, request);
             let next_pct = at_most(next_pct, self.evidence_pct(&planned, &[fix]));
             // All fixes of the plan together save no more than their evidence either.
-            let evidence_ns = now_ns * self.evidence_pct(&[], &with) / 100.0;
+            let evidence_pct = self.evidence_pct(&[], &with);
+            let saved_pct = |ns: f64| 100.0 * (now_ns - ns) / now_ns.max(1.0);
             let Interval { low, mid, high } = step_ns;
-            let saved = Interval { low: now_ns - high, mid: now_ns - mid, high: now_ns - low };
-            let saved = at_most(saved, evidence_ns);
+            let saved =
+                Interval { low: saved_pct(high), mid: saved_pct(mid), high: saved_pct(low) };
+            let saved = at_most(saved, evidence_pct);
+            let left_ns = |pct: f64| now_ns * (1.0 - pct / 100.0);
+            // What saves time moves neither end up: samples of other fixes are other samples.
+            let before = effects.last().map_or(unprofiled_ns, |effect: &FixEffect| effect.step_ns);
             let step_ns = Interval {
-                low: now_ns - saved.high,
-                mid: now_ns - saved.mid,
-                high: now_ns - saved.low,
+                low: left_ns(saved.high).min(before.low),
+                mid: left_ns(saved.mid),
+                high: left_ns(saved.low).min(before.high).max(left_ns(saved.mid)),
             };
             planned = with;
             effects.push(FixEffect {
@@ -676,7 +852,7 @@ impl RunReplay {
                 step_ns,
                 limit,
                 is_planned: true,
-                unknown: None,
+                ..FixEffect::default()
             });
         }
         let rest = (0..request.fixes.len()).filter(|fix| !planned.contains(fix));
@@ -707,6 +883,25 @@ impl RunReplay {
             }
         });
         effects.extend(rest.collect::<Vec<_>>());
+        let slowest = self.slowest(&[]).map(|rank| (rank, rank.path_limits(&[])));
+        for effect in &mut effects {
+            let fix = request.fixes.iter().position(|fix| fix.name == effect.name);
+            if let Some(fix) = fix.filter(|&fix| claims_anything(fix)) {
+                if let Some((rank, now)) = &slowest
+                    && effect.alone_pct.mid >= MIN_FOLLOWING_PCT
+                {
+                    effect.following = rank.following(fix, now);
+                    if let Some(time) = &mut effect.following {
+                        time.pct = time.pct.min(effect.alone_pct.mid);
+                    }
+                }
+                if !request.curve_positions.is_empty() {
+                    effect.curve_pct = self.curve_pct(fix, &request.curve_positions);
+                    effect.most_pct = self.most_pct(fix);
+                    effect.evidence_pct = self.evidence_pct(&[], &[fix]);
+                }
+            }
+        }
         effects
     }
 }
@@ -715,16 +910,45 @@ impl RunReplay {
 mod tests {
     use trace_model::retiming::Interval;
 
-    use super::at_most;
+    use super::{at_most, even_point, quantile, score_at};
+
+    #[test]
+    fn a_tenth_of_the_errors_is_beyond_each_score() {
+        let scores = [-1.8, 1.3];
+        assert!((score_at(0.1, scores) + 1.8).abs() < 1e-9);
+        assert!((score_at(0.9, scores) - 1.3).abs() < 1e-9);
+        assert!(score_at(0.5, scores).abs() < 1e-9);
+    }
+
+    #[test]
+    fn points_fill_every_side_of_the_cube_evenly() {
+        for dimensions in [1, 3, 9] {
+            for side in 0..dimensions {
+                let below = (0..64).filter(|&at| even_point(at, dimensions)[side] < 0.5).count();
+                assert!((24..=40).contains(&below), "{below} in dimension {side} of {dimensions}");
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_are_interpolated() {
+        let sorted = [1.0, 2.0, 3.0, 4.0, 5.0];
+        for (share, expected) in [(0.0, 1.0), (0.1, 1.4), (0.5, 3.0), (1.0, 5.0)] {
+            assert!((quantile(&sorted, share) - expected).abs() < 1e-9, "{share}");
+        }
+    }
 
     #[test]
     fn nothing_is_saved_beyond_the_evidence() {
         let saved = Interval { low: 57.0, mid: 73.0, high: 89.0 };
         assert_eq!(at_most(saved, 90.0), saved);
-        assert_eq!(at_most(saved, 80.0), Interval { high: 80.0, ..saved });
+        let clipped = at_most(saved, 80.0);
+        assert_eq!((clipped.low, clipped.mid), (saved.low, saved.mid));
+        assert!((clipped.high - 84.3).abs() < 0.1, "{clipped:?}");
         // The error of the model stays below an estimate that is too large.
         let clipped = at_most(saved, 64.0);
-        assert_eq!((clipped.mid, clipped.high), (64.0, 64.0));
+        assert!((clipped.mid - 64.0).abs() < 1e-9, "{clipped:?}");
+        assert!((clipped.high - 69.1).abs() < 0.1, "{clipped:?}");
         assert!((clipped.low - 54.4).abs() < 1e-9, "{clipped:?}");
         assert_eq!(at_most(saved, 0.0), Interval::default());
         // What takes longer stays so.

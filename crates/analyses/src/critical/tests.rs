@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
 use trace_model::RecordBatch;
-use trace_model::retiming::{Edit, EditTarget, FixEdits};
+use trace_model::retiming::{Edit, EditTarget, FittedEffect, FixEdits};
 
 use super::edits::{EdgeIndex, EffectLevel, RankClaims};
 use super::graph::{EdgeKind, Graph};
@@ -515,6 +515,7 @@ fn device_fix() -> FixEdits {
         weight: 1.0,
         is_certain: true,
         instead_of: Vec::new(),
+        effect: FittedEffect::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Views on what devices could do, on tables written by hand; every number is worked out in the comments.
 
 use query::{Params, Session};
-use trace_model::retiming::{FixEdits, FixEffect, RetimingRequest};
+use trace_model::retiming::{FittedEffect, FixEdits, FixEffect, RetimingRequest};
 
 use crate::support::{Run, rows};
 
@@ -473,6 +473,7 @@ fn effect(session: &Session, name: &str) -> FixEffect {
         weight: 1.0,
         is_certain: true,
         instead_of: Vec::new(),
+        effect: FittedEffect::default(),
     };
     let request = RetimingRequest { fixes: vec![edits], ..RetimingRequest::default() };
     let ranks = || analyses::RetimingRanks::load(session, &[]);
