@@ -16,6 +16,7 @@
 --! has_tensor_cores = "NVIDIA from compute capability 7.0 on, except chips of 7.5 without them (GTX 16, MX, T400 to T1200); AMD Instinct from MI100 and gfx11 on; absent where the trace does not say"
 --! has_tf32 = "tensor cores take 32-bit floats, rounded to TF32: NVIDIA from 8.0 on"
 --! has_bf16 = "multiplies bfloat16 in hardware: NVIDIA from 8.0 on, AMD as has_tensor_cores; absent where the trace does not say"
+--! family = "generation of NVIDIA GPUs (Pascal, Volta, Turing, Ampere, Ada, Hopper, Blackwell), by compute capability; of others the vendor: AMD, MTIA; absent where the trace does not say"
 --! has_fp64 = "tensor cores take 64-bit floats: NVIDIA 8.0, 9.0 and 10.0, and the matrix cores of AMD Instinct from MI200 on; absent where the trace does not say"
 -- Tracers count the devices of the machine, properties often those that the process sees: where all that are
 -- described are alike, that is what each is.
@@ -71,6 +72,16 @@ SELECT
     compute_major, compute_minor, sm_count, warp_slots, has_tensor_cores,
     CASE WHEN vendor = 'nvidia' THEN compute_major >= 8 WHEN vendor = 'amd' THEN false END AS has_tf32,
     CASE WHEN vendor = 'nvidia' THEN compute_major >= 8 WHEN vendor = 'amd' THEN has_tensor_cores END AS has_bf16,
+    CASE
+        WHEN vendor = 'nvidia' AND compute_major = 6 THEN 'Pascal'
+        WHEN vendor = 'nvidia' AND compute_major = 7 AND compute_minor < 5 THEN 'Volta'
+        WHEN vendor = 'nvidia' AND compute_major = 7 THEN 'Turing'
+        WHEN vendor = 'nvidia' AND compute_major = 8 AND compute_minor < 9 THEN 'Ampere'
+        WHEN vendor = 'nvidia' AND compute_major = 8 THEN 'Ada'
+        WHEN vendor = 'nvidia' AND compute_major = 9 THEN 'Hopper'
+        WHEN vendor = 'nvidia' AND compute_major IN (10, 11, 12) THEN 'Blackwell'
+        WHEN vendor IN ('amd', 'mtia') THEN upper(vendor)
+    END AS family,
     CASE
         WHEN vendor = 'nvidia' THEN compute_major >= 8 AND compute_minor = 0 AND compute_major <= 10
         WHEN vendor = 'amd' AND name LIKE '%Instinct MI%' THEN name LIKE '%MI2%' OR name LIKE '%MI3%'

@@ -27,6 +27,7 @@
 --! channels_first_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
 --! channels_first_share_ratio = { doc = "share of the time of all convolutions", unit = "ratio", metric = "rank" }
 --! channels_first_dims = "input shapes with most of it, JSON"
+--! channels_first_has_one_input = "their inputs of that shape are a batch of one"
 --! has_group_norm = "the model normalizes groups of channels"
 --! chain_ns = { doc = "operators of chains that one loop could compute (20 us or more an operator), without chains of an optimizer", unit = "ns", metric = "rank" }
 --! chain_ratio = { doc = "share of window_ns", unit = "ratio", metric = "rank" }
@@ -201,6 +202,7 @@ SELECT
     ratio!(t.channels_first_ns, r.window_ns) AS channels_first_ratio,
     ratio!(t.channels_first_ns, t.convolution_ns) AS channels_first_share_ratio,
     i.input_dims AS channels_first_dims,
+    regexp_like(i.input_dims, '^\[\[1,') AS channels_first_has_one_input,
     t.has_group_norm,
     CASE WHEN t.rank IS NOT NULL THEN coalesce(c.chain_ns, 0) END AS chain_ns,
     ratio!(CASE WHEN t.rank IS NOT NULL THEN coalesce(c.chain_ns, 0) END, r.window_ns) AS chain_ratio,

@@ -8,6 +8,7 @@
 --! rank = "rank"
 --! vendor = "nvidia, amd, mtia, xpu, or cpu (the trace holds no device activity); absent if nothing tells, as with only a trainer's marks"
 --! device_name = "product names of its devices, each once; absent where the trace does not say"
+--! device_family = "generation of the devices, see device_properties; CPU without device activity; absent where the trace does not say, or devices differ"
 --! has_tensor_cores = "all of its devices have tensor cores, see device_properties; absent if the trace does not say"
 --! has_tf32 = "their tensor cores take 32-bit floats, rounded to TF32"
 --! has_bf16 = "they multiply bfloat16 in hardware"
@@ -139,6 +140,7 @@ described AS (
     SELECT
         rank,
         nullif(string_agg(DISTINCT CAST(name AS VARCHAR), ', '), '') AS device_name,
+        CASE WHEN count(*) = count(family) AND count(DISTINCT family) = 1 THEN min(CAST(family AS VARCHAR)) END AS family,
         CASE WHEN count(*) = count(has_tensor_cores) THEN bool_and(has_tensor_cores) END AS has_tensor_cores,
         CASE WHEN count(*) = count(has_tf32) THEN bool_and(has_tf32) END AS has_tf32,
         CASE WHEN count(*) = count(has_bf16) THEN bool_and(has_bf16) END AS has_bf16
@@ -176,6 +178,7 @@ SELECT
     r.rank,
     CASE WHEN x.rank IS NOT NULL THEN 'xpu' ELSE nullif(CAST(r.vendor AS VARCHAR), 'unknown') END AS vendor,
     d.device_name,
+    CASE WHEN x.rank IS NULL AND r.vendor = 'cpu' THEN 'CPU' ELSE d.family END AS device_family,
     d.has_tensor_cores, d.has_tf32, d.has_bf16,
     CAST(r.world_size AS BIGINT) AS world_size,
     m.step_source,

@@ -10,6 +10,7 @@
 --! vendor = "nvidia, amd, mtia, xpu, or cpu (no device activity); absent if nothing tells, or ranks differ"
 --! torch_device = "the type of torch.device that belongs to the vendor: cuda (NVIDIA and AMD), mtia, xpu or cpu"
 --! device_name = "product name of the devices; absent if no trace says, or ranks differ"
+--! device_family = "generation of the devices, such as Hopper or AMD; CPU without device activity; absent if a trace does not say, or ranks differ"
 --! has_tensor_cores = "all devices have tensor cores; absent if a trace does not say, or ranks differ"
 --! has_tf32 = "their tensor cores take 32-bit floats, rounded to TF32; absent like has_tensor_cores"
 --! has_bf16 = "they multiply bfloat16 in hardware; absent like has_tensor_cores"
@@ -104,6 +105,7 @@ run AS (
         max(world_size) AS world_size,
         CASE WHEN count(DISTINCT coalesce(vendor, '')) = 1 THEN min(vendor) END AS vendor,
         CASE WHEN count(DISTINCT coalesce(device_name, '')) = 1 THEN min(device_name) END AS device_name,
+        CASE WHEN count(*) = count(device_family) AND count(DISTINCT device_family) = 1 THEN min(device_family) END AS device_family,
         CASE WHEN count(*) = count(has_tensor_cores) AND bool_and(has_tensor_cores) = bool_or(has_tensor_cores) THEN bool_and(has_tensor_cores) END AS has_tensor_cores,
         CASE WHEN count(*) = count(has_tf32) AND bool_and(has_tf32) = bool_or(has_tf32) THEN bool_and(has_tf32) END AS has_tf32,
         CASE WHEN count(*) = count(has_bf16) AND bool_and(has_bf16) = bool_or(has_bf16) THEN bool_and(has_bf16) END AS has_bf16,
@@ -155,7 +157,7 @@ SELECT
         WHEN r.vendor IN ('nvidia', 'amd') THEN 'cuda'
         WHEN r.vendor IN ('mtia', 'xpu', 'cpu') THEN r.vendor
     END AS torch_device,
-    r.device_name,
+    r.device_name, r.device_family,
     r.has_tensor_cores, r.has_tf32, r.has_bf16, r.uses_fused_attention, r.is_channels_last, r.detects_anomaly, r.optimizer, r.optimizer_implementation,
     CASE WHEN r.vendor = 'mtia' THEN false ELSE r.has_fused_optimizer END AS has_fused_optimizer,
     r.pins_copies, r.loads_in_workers, r.step_source, r.has_host, r.has_stacks,

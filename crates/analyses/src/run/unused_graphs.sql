@@ -1,7 +1,7 @@
 --! question = "Does inference build autograd graphs that it never uses?"
 --! row = "one rank: steps that record a graph for autograd and run no backward pass"
 --! window = "complete_steps"
---! needs = ["ranks", "cpu_ops", "device_steps", "step_extents"]
+--! needs = ["ranks", "cpu_ops", "device_steps", "step_extents", "run_training_mode"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
@@ -12,6 +12,7 @@
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! unused_graph_count = { doc = "complete steps, or the recording, in which operators record a graph for autograd (10 or more sequence numbers) and no backward operator runs", unit = "count", metric = "rank" }
 --! unused_graph_ratio = { doc = "share of the time of complete steps", unit = "ratio", metric = "rank" }
+--! training_batch_norm_count = { doc = "batch norms of the recording in training mode, see run_training_mode", unit = "count", metric = "rank" }
 WITH graphs AS (
     SELECT
         o.rank,
@@ -40,9 +41,11 @@ SELECT
     e.steps_ns,
     coalesce(e.step_count, 0) AS step_count,
     coalesce(u.unused_graph_count, 0) AS unused_graph_count,
-    ratio!(coalesce(u.unused_graph_ns, 0), e.steps_ns) AS unused_graph_ratio
+    ratio!(coalesce(u.unused_graph_ns, 0), e.steps_ns) AS unused_graph_ratio,
+    m.training_batch_norm_count
 FROM ranks r
 LEFT JOIN step_extents e ON e.rank = r.rank
 LEFT JOIN unused_graphs u ON u.rank = r.rank
 LEFT JOIN ranks_with_operators h ON h.rank = r.rank
+LEFT JOIN run_training_mode m ON m.rank = r.rank
 WHERE r.vendor IS NOT NULL
