@@ -75,6 +75,7 @@ pub fn evaluate_without(
         ranks: steps.slowest_ranks(),
         fixes,
         memory_prediction: Recording::memory_prediction(tables),
+        device_family: traits.device_family(),
     };
     let mut report = Report::new(run, totals);
     report.breakdown = breakdown(tables, steps.slowest_rank());

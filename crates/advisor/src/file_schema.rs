@@ -36,6 +36,9 @@ pub(crate) struct RuleFile {
     /// Selects rules and the findings that count.
     #[allow(dead_code, reason = "as above")]
     pub(crate) policy: Option<PolicyTable>,
+    /// How far predictions are off.
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) prediction: Option<PredictionTable>,
 }
 
 /// Selects rules and the findings that count. A later file changes only the keys it states; options of the command
@@ -373,6 +376,43 @@ pub(crate) struct FixTable {
     /// What it changes in the recording.
     #[schemars(with = "Option<Vec<EditTable>>")]
     pub(crate) edits: Option<Vec<Spanned<EditTable>>>,
+    /// Where in the ranges of its edits the effect is expected, from measured pairs: 0 is the lower end of `left`, where the fix
+    /// saves most, and 1 the upper end. 0.5 if not stated.
+    pub(crate) position: Option<f64>,
+    /// The errors between which four of five measured savings lie, see `[prediction]`; those of `[prediction]` if not stated.
+    pub(crate) scores: Option<[f64; 2]>,
+    /// Predictions for programs that the fit of `position` and `scores` left out, by generation of the devices.
+    pub(crate) held: Option<Vec<HeldTable>>,
+}
+
+/// Predictions for programs that were left out of the fit, on one generation of devices.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeldTable {
+    /// Generation of the devices: `Hopper`; `CPU` without a device.
+    pub(crate) family: String,
+    /// Predictions whose interval contains the measured saving.
+    pub(crate) held: usize,
+    /// All predictions.
+    pub(crate) of: usize,
+}
+
+/// How far predictions are off, from measured pairs. An error of `ln(left)`, the logarithm of the share that is left of a step, is
+/// measured in multiples of the scale `sqrt(base^2 + (of_saving * ln(left))^2 + (of_range * h)^2)`, where `h` is half of what the
+/// range of the effect makes a difference. A later file changes only the keys it states.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PredictionTable {
+    /// Error of any prediction.
+    pub(crate) base: Option<f64>,
+    /// Error in proportion to what is saved.
+    pub(crate) of_saving: Option<f64>,
+    /// Error in proportion to the ranges of the edits.
+    pub(crate) of_range: Option<f64>,
+    /// The errors between which four of five measured savings lie, for fixes that state none.
+    pub(crate) scores: Option<[f64; 2]>,
+    /// Generations of devices on which pairs were measured. On others, ranges are not called intervals.
+    pub(crate) families: Option<Vec<String>>,
 }
 
 /// A condition of a fix.

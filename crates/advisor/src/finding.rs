@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use trace_model::retiming::Interval;
 use trace_model::{Unit, Value};
 
+use crate::effects::HeldCount;
 use crate::fix::LeftOutFix;
 use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
@@ -258,6 +259,21 @@ pub struct FindingFix {
     pub next_pct: Range,
     /// Position in the plan; null if it saves nothing after the fixes of the plan.
     pub plan_position: Option<usize>,
+    /// Time of another kind that passes beside other work with the fix, and is part of what it saves: `data_loading`, `copy`, ...;
+    /// null if there is none to speak of.
+    pub following: Option<FollowingTimePct>,
+    /// Predictions of this fix for measured programs on devices of this generation, each by effects that were fitted without the
+    /// program; null if there are none.
+    pub measured: Option<HeldCount>,
+}
+
+/// Time that a fix takes from the critical path without shortening it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FollowingTimePct {
+    /// Its kind: `data_loading`, `copy`, `communication`, `kernel`, ...
+    pub kind: String,
+    /// Percent of the unprofiled time.
+    pub pct: f64,
 }
 
 /// A fix that is not offered for a finding.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use minijinja::Environment;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
-use trace_model::retiming::{Edit, EditTarget};
+use trace_model::retiming::{Edit, EditTarget, FittedEffect, PredictionError};
 
+use crate::effects::HeldCount;
 use crate::expr::{self, Formula};
-use crate::file_schema::{EditTable, FixTable};
+use crate::file_schema::{EditTable, FixTable, HeldTable, PredictionTable};
 use crate::problem::{Problems, Span, SpannedStr, did_you_mean};
 use crate::rule::Rule;
 use crate::rule_check::TraitNames;
@@ -38,6 +39,46 @@ pub struct Fix {
     pub instead_of: Vec<String>,
     /// What it changes in the recording.
     pub edits: Vec<Edit>,
+    /// Where in the ranges of the edits its effect is expected, and how far predictions are off.
+    pub effect: FittedEffect,
+    /// Predictions for programs that the fit of the effect left out, by generation of the devices.
+    pub held: Vec<HeldPredictions>,
+}
+
+/// Predictions of one fix for programs that were left out of the fit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldPredictions {
+    /// Generation of the devices.
+    pub family: String,
+    /// How many held.
+    pub count: HeldCount,
+}
+
+/// How far predictions are off, and where that was measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// The constants of the scale of errors.
+    pub error: PredictionError,
+    /// The effect of fixes that were not measured.
+    pub other: FittedEffect,
+    /// Generations of devices on which pairs were measured.
+    pub families: Vec<String>,
+}
+
+impl Prediction {
+    pub(crate) fn of_tables(tables: &[PredictionTable]) -> Self {
+        let mut all = Self::default();
+        for table in tables {
+            let PredictionTable { base, of_saving, of_range, scores, families } = table;
+            let error = &mut all.error;
+            error.base = base.unwrap_or(error.base);
+            error.of_saving = of_saving.unwrap_or(error.of_saving);
+            error.of_range = of_range.unwrap_or(error.of_range);
+            all.other.scores = scores.unwrap_or(all.other.scores);
+            all.families = families.clone().unwrap_or(all.families);
+        }
+        all
+    }
 }
 
 /// A condition of a fix, over the traits of the run. A condition that reads an unknown trait holds.
@@ -117,6 +158,7 @@ impl MergedFix {
 pub(crate) fn compile_fixes(
     merged: &BTreeMap<String, MergedFix>,
     rules: &[Rule],
+    prediction: &Prediction,
     traits: &mut TraitNames<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<Fix> {
@@ -208,9 +250,26 @@ pub(crate) fn compile_fixes(
                 .map(|(_, names)| names.clone())
                 .unwrap_or_default(),
             edits,
+            effect: FittedEffect {
+                position: merged
+                    .last(|t| t.position.as_ref())
+                    .map_or(prediction.other.position, |(_, position)| *position),
+                scores: merged
+                    .last(|t| t.scores.as_ref())
+                    .map_or(prediction.other.scores, |(_, scores)| *scores),
+            },
+            held: merged.last(|t| t.held.as_ref()).map_or(Vec::new(), |(_, held)| held_of(held)),
         });
     }
     fixes
+}
+
+fn held_of(tables: &[HeldTable]) -> Vec<HeldPredictions> {
+    let held = |table: &HeldTable| HeldPredictions {
+        family: table.family.clone(),
+        count: HeldCount { held: table.held, of: table.of },
+    };
+    tables.iter().map(held).collect()
 }
 
 fn edit(file: usize, table: &Spanned<EditTable>, problems: &mut Problems<'_>) -> Option<Edit> {
@@ -266,6 +325,7 @@ fn edit(file: usize, table: &Spanned<EditTable>, problems: &mut Problems<'_>) ->
 
 #[cfg(test)]
 mod tests {
+    use trace_model::retiming::FittedEffect;
     use trace_model::{MetricTable, RunInfo, Unit, Value};
 
     use super::{Fix, FixRequirement, LeftOutFix};
@@ -302,6 +362,8 @@ mod tests {
             is_certain: true,
             instead_of: Vec::new(),
             edits: Vec::new(),
+            effect: FittedEffect::default(),
+            held: Vec::new(),
         }
     }
 

@@ -11,12 +11,12 @@ use trace_model::{MetricSpec, MetricTable, Value};
 use crate::evaluate::drop_below_min_gain;
 use crate::finding::{Columns, Finding, MAX_EVIDENCE, Occurrences, TimeRange, round4};
 use crate::fix::Fix;
-use crate::plan;
+use crate::plan::{self, MeasuredPredictions};
 use crate::recording::RecordingKind;
 use crate::report::Report;
 use crate::rule::{EvidenceQuery, Rule};
 use crate::ruleset::RuleSet;
-use crate::severity::{Confidence, GainMethod, Severity};
+use crate::severity::{GainMethod, Severity};
 use crate::sql;
 
 /// The views and queries that the findings of a report need. See [`Report::follow_ups`].
@@ -56,7 +56,7 @@ impl Report {
             })
         });
         FollowUps {
-            retiming: self.retiming_request(),
+            retiming: self.retiming_request(rules),
             source_views: views_of(fired().filter_map(|r| r.source.as_ref())),
             evidence_queries: queries.collect(),
         }
@@ -82,23 +82,28 @@ impl Report {
     }
 
     /// The fixes of the findings, with what they are to be weighed by.
-    fn retiming_request(&self) -> Option<RetimingRequest> {
+    fn retiming_request(&self, rules: &RuleSet) -> Option<RetimingRequest> {
         if self.severe_limit().is_some() {
             return None;
         }
         let of_fix = |fix: &Fix| {
-            let (confidence, own_confidence) = plan::confidence(fix, &self.findings)?;
             Some(FixEdits {
                 name: fix.name.clone(),
                 edits: fix.edits.clone(),
-                weight: confidence.weight() * fix.effort.weight(),
-                is_certain: fix.is_certain && own_confidence > Confidence::Low,
+                weight: plan::weight(fix, &self.findings)?,
+                is_certain: fix.is_certain,
                 instead_of: fix.instead_of.clone(),
+                effect: fix.effect,
             })
         };
         let fixes: Vec<FixEdits> = self.totals.fixes.iter().filter_map(of_fix).collect();
         let ranks = self.totals.ranks.clone();
-        (!fixes.is_empty()).then_some(RetimingRequest { fixes, ranks, step_time_ns: None })
+        (!fixes.is_empty()).then_some(RetimingRequest {
+            fixes,
+            ranks,
+            error: rules.prediction().error,
+            ..RetimingRequest::default()
+        })
     }
 
     /// Adds the answers to [`Report::follow_ups`] to the findings, makes the plan, and sorts the findings anew.
@@ -108,7 +113,9 @@ impl Report {
             self.plan = Some({
                 let is_detail =
                     |code: &str| rules.rules().iter().any(|r| r.code == code && r.refines);
-                plan::apply(&mut self.findings, &self.totals.fixes, retiming, is_detail)
+                let measured =
+                    MeasuredPredictions::new(rules, self.totals.device_family.as_deref());
+                plan::apply(&mut self.findings, &self.totals.fixes, retiming, measured, is_detail)
             });
             let min_pct = rules.policy().min_gain_pct;
             self.below_min_gain.extend(drop_below_min_gain(&mut self.findings, min_pct));

@@ -48,6 +48,7 @@ mod baseline_comparison;
 mod breakdown;
 mod comparison;
 mod compile;
+pub mod effects;
 mod evaluate;
 mod evaluate_rule;
 mod explain;
@@ -102,15 +103,15 @@ pub use evaluate_rule::MAX_RETIMED_RANKS;
 pub use explain::{ViewNotes, explain, index, page_name};
 pub use finding::{
     Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, FindingFix,
-    FindingLeftOutFix, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE, Occurrences, Queries, Range,
-    TimeRange, UnknownFix,
+    FindingLeftOutFix, FollowingTimePct, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE, Occurrences,
+    Queries, Range, TimeRange, UnknownFix,
 };
 pub use firing_rates::{FiringRates, RuleRate};
-pub use fix::{Fix, FixRequirement};
+pub use fix::{Fix, FixRequirement, HeldPredictions, Prediction};
 pub use follow_up::FollowUps;
 pub use headline::Headline;
 pub use ignore::{Date, Ignore};
-pub use plan::{Plan, PlannedFix, TimedSpan};
+pub use plan::{MeasuredPredictions, Plan, PlannedFix, TimedSpan};
 pub use policy::{Policy, UnknownSelector};
 pub use problem::{Problem, RuleSource};
 pub use query::{RuleQuery, StatedQuery};
@@ -131,7 +132,7 @@ pub use threshold::Threshold;
 
 /// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
 /// is complete on its own; the other files hold one area each.
-const SHIPPED: [(&str, &str); 13] = [
+const SHIPPED: [(&str, &str); 14] = [
     ("rules/default.toml", include_str!("../rules/default.toml")),
     ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
     ("rules/memory.toml", include_str!("../rules/memory.toml")),
@@ -145,6 +146,7 @@ const SHIPPED: [(&str, &str); 13] = [
     ("rules/trace-quality.toml", include_str!("../rules/trace-quality.toml")),
     ("rules/regression.toml", include_str!("../rules/regression.toml")),
     ("rules/fixes.toml", include_str!("../rules/fixes.toml")),
+    ("rules/effects.toml", include_str!("../rules/effects.toml")),
 ];
 
 /// The shipped rule files, in loading order. Your own files come after them.

@@ -5,7 +5,7 @@ use trace_model::number::{plural, thousands, value};
 use trace_model::time::{human, human_range};
 
 use crate::finding::{Affected, Finding, Range, UnknownFix};
-use crate::plan::{Plan, TimedSpan};
+use crate::plan::{MeasuredPredictions, Plan, TimedSpan};
 use crate::report::Run;
 use crate::severity::Confidence;
 
@@ -43,11 +43,11 @@ pub fn percent_range(low: f64, high: f64) -> String {
     }
 }
 
-/// What a fix saves alone: `18.0 to 33.1 %`, `nothing`, or, where it probably adds time, `probably slower: -17.7 %`.
+/// What a fix saves alone: `18.0 to 33.1 %`, `nothing`, or, where it probably adds time, `probably slower, by 17.7 %`.
 pub fn fix_effect(alone_pct: &Range) -> String {
     match alone_pct {
         Range { mid, .. } if *mid < -0.05 => {
-            format!("probably slower: {}", value(mid / 100.0, Unit::Ratio))
+            format!("probably slower, by {}", value(-mid / 100.0, Unit::Ratio))
         }
         Range { high, .. } if *high < 0.05 => "nothing".to_owned(),
         Range { low, high, .. } => percent_range(*low, *high),
@@ -121,4 +121,17 @@ pub fn related_findings(finding: &Finding) -> Option<String> {
         return gain.within.first().map(|parent| format!("part of {parent}"));
     }
     Some(format!("includes {}", gain.contains.join(", ")))
+}
+
+/// What the ranges of predictions are: 80 % intervals only where fixes were measured on such devices.
+pub fn kind_of_ranges(measured: &MeasuredPredictions) -> String {
+    if measured.is_calibrated() {
+        return "80 % intervals".to_owned();
+    }
+    let on = measured.families.join(" and ");
+    let here = measured.family.as_deref().map_or_else(
+        || "the recording does not name the GPU".to_owned(),
+        |family| format!("not on {family}"),
+    );
+    format!("ranges of fixes measured on {on}, {here}")
 }

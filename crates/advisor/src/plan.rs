@@ -5,8 +5,10 @@ use serde::Serialize;
 use trace_model::retiming::{Interval, PathLimit, Retiming};
 use trace_model::time::ns_to_ms;
 
-use crate::finding::{Finding, FindingFix, Range, UnknownFix, round4};
+use crate::effects::HeldCount;
+use crate::finding::{Finding, FindingFix, FollowingTimePct, Range, UnknownFix, round4};
 use crate::fix::Fix;
+use crate::ruleset::RuleSet;
 use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
 /// The order in which fixes bring most, from timing the recording again under each.
@@ -24,6 +26,48 @@ pub struct Plan {
     pub limit_pct: f64,
     /// The fixes in order.
     pub fixes: Vec<PlannedFix>,
+    /// Where predictions were measured.
+    pub measured: MeasuredPredictions,
+}
+
+/// The measured fixes that say how far predictions are off.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MeasuredPredictions {
+    /// Generation of the devices of the run: `Hopper`; `CPU` without a device. Null if the recording does not say.
+    pub family: Option<String>,
+    /// Predictions for measured programs on devices of this generation, each by effects that were fitted without the program.
+    pub on_family: HeldCount,
+    /// All predictions for measured programs.
+    pub overall: HeldCount,
+    /// The generations on which fixes were measured.
+    pub families: Vec<String>,
+}
+
+impl MeasuredPredictions {
+    pub(crate) fn new(rules: &RuleSet, family: Option<&str>) -> Self {
+        let mut all = Self {
+            family: family.map(str::to_owned),
+            families: rules.prediction().families.clone(),
+            ..Self::default()
+        };
+        for held in rules.fixes().iter().flat_map(|fix| &fix.held) {
+            all.overall += held.count;
+            if family == Some(held.family.as_str()) {
+                all.on_family += held.count;
+            }
+        }
+        all
+    }
+
+    /// Whether fixes were measured on devices of this generation: ranges are then 80 % intervals.
+    pub fn is_calibrated(&self) -> bool {
+        self.on_family.of > 0
+    }
+}
+
+/// The predictions of a fix on devices of a generation.
+fn measured_on(fix: &Fix, family: Option<&str>) -> Option<HeldCount> {
+    fix.held.iter().find(|held| Some(held.family.as_str()) == family).map(|held| held.count)
 }
 
 /// The span of time that a plan predicts.
@@ -60,8 +104,9 @@ pub struct PlannedFix {
 }
 
 /// A rule measures all steps, and the longest run of steps is timed again: a gain up to this multiple of the share that the rule
-/// measured is that share in other steps. A larger gain is that of a fix that takes other time with it.
-const BASE_FACTOR: f64 = 1.1;
+/// measured is that share in other steps, or the margin of its evidence. A larger gain is that of a fix that takes other time with
+/// it, which the report names.
+const BASE_FACTOR: f64 = 1.2;
 
 fn ms(interval: Interval) -> Range {
     Interval {
@@ -80,10 +125,16 @@ pub(crate) fn is_planned(finding: &Finding) -> bool {
     finding.severity > Severity::Info && !finding.is_note()
 }
 
-/// The confidence that a fix mends something: the best of its findings. Also before notes about the trace lowered it.
-pub(crate) fn confidence(fix: &Fix, findings: &[Finding]) -> Option<(Confidence, Confidence)> {
+/// The weight of a fix whose findings are all doubtful.
+const DOUBTFUL_WEIGHT: f64 = 0.001;
+
+/// What the saving of a fix is weighed by in the choice of the next fix of the plan. A fix surely saves nothing if all its findings
+/// were doubtful before notes about the trace lowered their confidence.
+pub(crate) fn weight(fix: &Fix, findings: &[Finding]) -> Option<f64> {
     let own = || findings.iter().filter(|f| is_planned(f) && fix.rules.contains(&f.code));
-    own().map(|f| f.confidence).max().zip(own().map(|f| f.own_confidence).max())
+    let confidence = own().map(|f| f.confidence).max()?;
+    let is_doubtful = own().all(|f| f.own_confidence == Confidence::Low);
+    Some(if is_doubtful { DOUBTFUL_WEIGHT } else { confidence.weight() * fix.effort.weight() })
 }
 
 /// Writes the effects of the fixes into the findings, and returns the plan. `is_detail` returns true for codes of rules that
@@ -92,9 +143,11 @@ pub(crate) fn apply(
     findings: &mut [Finding],
     fixes: &[Fix],
     retiming: &Retiming,
+    measured: MeasuredPredictions,
     is_detail: impl Fn(&str) -> bool,
 ) -> Plan {
     let is_step = retiming.step_count > 0;
+    let family = measured.family.as_deref();
     let limit = |limit: &PathLimit| (limit.bound_by.clone(), round4(100.0 * limit.ratio));
     let mut planned: Vec<PlannedFix> = Vec::new();
     for finding in findings.iter_mut() {
@@ -134,6 +187,11 @@ pub(crate) fn apply(
                 alone_pct: effect.alone_pct.into(),
                 next_pct: effect.next_pct.into(),
                 plan_position: position,
+                following: effect.following.as_ref().map(|time| FollowingTimePct {
+                    kind: time.kind.clone(),
+                    pct: round4(time.pct),
+                }),
+                measured: measured_on(fix, family),
             });
         }
         if let Some(position) = position {
@@ -163,6 +221,7 @@ pub(crate) fn apply(
         limit,
         limit_pct,
         fixes: planned,
+        measured,
     }
 }
 
@@ -211,22 +270,28 @@ fn set_gain(finding: &mut Finding, planned: &[PlannedFix], retiming: &Retiming) 
         let [low, mid, high] = [low, mid, high].map(|pct| pct.min(share_pct));
         fix.alone_pct = Range { low, mid, high };
     }
+    // What a finding with low confidence names may not be there: its fix may save nothing. The fix itself is timed in the same way
+    // whichever rules are evaluated.
+    if finding.own_confidence == Confidence::Low {
+        for fix in &mut finding.fixes {
+            for range in [&mut fix.alone_pct, &mut fix.next_pct] {
+                range.low = range.low.min(0.0);
+            }
+        }
+    }
     let Some(fix) = finding.fixes.first() else {
         gain.promise_nothing();
         gain.unknown = finding.unknown_fixes.first().map(|fix| fix.reason.clone());
         return;
     };
-    // The estimate is of the time without the profiler, and no more than the evidence, which is of the recorded time.
-    let expected_ns = retiming.unprofiled_ns.mid * fix.predicted_pct.mid.max(0.0) / 100.0;
-    let evidence_ns = retiming.recorded_ns * fix.alone_pct.high.max(0.0) / 100.0;
+    let expected_ns = retiming.unprofiled_ns.mid * fix.alone_pct.mid.max(0.0) / 100.0;
     // A fix that probably makes the run slower is promised nothing, even if it helps after others.
     let high_pct = if fix.alone_pct.mid < 0.0 { 0.0 } else { fix.alone_pct.high.max(0.0) };
     gain.low_pct = Some(fix.alone_pct.low.max(0.0));
     gain.high_pct = Some(high_pct);
     gain.next_low_pct = Some(fix.next_pct.low.max(0.0));
     gain.next_high_pct = Some(fix.next_pct.high.max(0.0));
-    gain.ms_per_step =
-        (retiming.step_count > 0).then(|| round4(ns_to_ms(expected_ns.min(evidence_ns))));
+    gain.ms_per_step = (retiming.step_count > 0).then(|| round4(ns_to_ms(expected_ns)));
     gain.method = GainMethod::Retimed;
     let takes_place = fix
         .plan_position

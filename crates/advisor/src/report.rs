@@ -89,6 +89,8 @@ pub(crate) struct RunTotals {
     pub(crate) fixes: Vec<Fix>,
     /// What would shrink the peak of a memory snapshot, as a headline says it.
     pub(crate) memory_prediction: Option<String>,
+    /// Generation of the devices, such as `Hopper`; `CPU` without a device.
+    pub(crate) device_family: Option<String>,
 }
 
 impl Report {

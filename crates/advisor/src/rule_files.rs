@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use crate::file_schema::{FixTable, IgnoreTable, PolicyTable, RuleTable};
+use crate::file_schema::{FixTable, IgnoreTable, PolicyTable, PredictionTable, RuleTable};
 use crate::fix::MergedFix;
 use crate::merge::MergedRule;
 use crate::problem::{Problems, RuleSource, Span, did_you_mean};
@@ -66,12 +66,14 @@ pub(crate) struct ParsedFiles {
     /// Malformed ignore entries: only their selectors are checked.
     pub(crate) malformed_ignores: Vec<(Span, String)>,
     pub(crate) policies: Vec<(usize, PolicyTable)>,
+    pub(crate) predictions: Vec<PredictionTable>,
 }
 
 impl ParsedFiles {
     /// Adds the tables of later files.
     fn append(&mut self, later: Self) {
-        let Self { rules, malformed, fixes, ignores, malformed_ignores, policies } = later;
+        let Self { rules, malformed, fixes, ignores, malformed_ignores, policies, predictions } =
+            later;
         for (name, rule) in rules {
             match self.rules.entry(name) {
                 Entry::Vacant(entry) => _ = entry.insert(rule),
@@ -88,6 +90,7 @@ impl ParsedFiles {
         self.ignores.extend(ignores);
         self.malformed_ignores.extend(malformed_ignores);
         self.policies.extend(policies);
+        self.predictions.extend(predictions);
     }
 
     /// Reads the tables of one file, in which TOML allows each name once.
@@ -114,12 +117,21 @@ impl ParsedFiles {
                     self.policies.extend(table.map(|table| (file, table)));
                     continue;
                 }
+                "prediction" => {
+                    let (value, sound) =
+                        schema_check::check(value, TableKind::Prediction, file, problems);
+                    self.predictions
+                        .extend(decode::<PredictionTable>(value, sound, &span, problems));
+                    continue;
+                }
                 other => {
-                    let help = did_you_mean(other, ["rule", "fix", "ignore", "policy"]);
-                    let help = help.unwrap_or_else(|| {
-                        "a file has `[policy]`, `[rule.<name>]`, `[fix.<name>]` and `[ignore.<name>]`".to_owned()
+                    let tables = ["rule", "fix", "ignore", "policy", "prediction"];
+                    let help = did_you_mean(other, tables).unwrap_or_else(|| {
+                        "a file has `[policy]`, `[prediction]`, `[rule.<name>]`, `[fix.<name>]` and `[ignore.<name>]`"
+                            .to_owned()
                     });
-                    problems.add(&span, format!("unknown key `{other}`"), Some(help));
+                    let help = Some(help);
+                    problems.add(&span, format!("unknown key `{other}`"), help);
                     continue;
                 }
             };
@@ -143,7 +155,7 @@ impl ParsedFiles {
                             self.ignores.push((span, name, table));
                         }
                     }
-                    TableKind::Ignore | TableKind::Policy => {
+                    TableKind::Ignore | TableKind::Policy | TableKind::Prediction => {
                         self.malformed_ignores.push((span, name));
                     }
                 }

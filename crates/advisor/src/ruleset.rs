@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use trace_model::MetricSpec;
 
 use crate::compile::compile;
-use crate::fix::{Fix, compile_fixes};
+use crate::fix::{Fix, Prediction, compile_fixes};
 use crate::held_capabilities::CAPABILITIES_VIEW;
 use crate::ignore::{Date, Ignore};
 use crate::link::{link, resolve_ignores, resolve_policy};
@@ -47,6 +47,7 @@ struct CheckedRules {
     policy: Policy,
     ignores: Vec<Ignore>,
     fixes: Vec<Fix>,
+    prediction: Prediction,
     /// The views that describe the run rather than feed one rule, as far as they are known.
     run_views: BTreeSet<String>,
 }
@@ -115,7 +116,8 @@ impl RuleSet {
         let ignores = resolve_ignores(&files, &all, &mut problems);
         let policy = resolve_policy(&files, &all, &mut problems);
         let mut traits = TraitNames::new(metrics, false);
-        let fixes = compile_fixes(&files.fixes, &all, &mut traits, &mut problems);
+        let prediction = Prediction::of_tables(&files.predictions);
+        let fixes = compile_fixes(&files.fixes, &all, &prediction, &mut traits, &mut problems);
         let problems = problems.finish();
         if !problems.is_empty() {
             return Err(problems);
@@ -135,7 +137,7 @@ impl RuleSet {
             .filter(is_known)
             .map(str::to_owned)
             .collect();
-        let checked = CheckedRules { all, disabled, policy, ignores, fixes, run_views };
+        let checked = CheckedRules { all, disabled, policy, ignores, fixes, prediction, run_views };
         Ok(checked.into())
     }
 
@@ -251,6 +253,11 @@ impl RuleSet {
     /// The active rule with this code or name.
     pub fn find(&self, code_or_name: &str) -> Option<&Rule> {
         self.rules.iter().find(|r| r.code == code_or_name || r.name == code_or_name)
+    }
+
+    /// How far predictions are off, and where that was measured.
+    pub fn prediction(&self) -> &Prediction {
+        &self.checked.prediction
     }
 
     /// The fixes, by name.

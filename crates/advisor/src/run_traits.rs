@@ -74,6 +74,12 @@ impl RunTraits {
     }
 
     /// The capabilities that a rank of the run holds, or without a rank any of its ranks; `None` if unknown.
+    /// Generation of the devices, such as `Hopper`; `CPU` without a device.
+    pub(crate) fn device_family(&self) -> Option<String> {
+        let run = self.context(&[], &[]).remove("run")?;
+        run.get_attr("device_family").ok()?.as_str().map(str::to_owned)
+    }
+
     pub(crate) fn held_by(&self, rank: Option<i64>) -> Option<Capabilities> {
         self.capabilities.of(rank)
     }

@@ -25,6 +25,8 @@ pub(crate) enum TableKind {
     Ignore,
     /// `[policy]`.
     Policy,
+    /// `[prediction]`.
+    Prediction,
 }
 
 /// Reports mistakes in the shape of `value`. Returns it without the wrong keys, so that one mistake does not hide
@@ -40,6 +42,7 @@ pub(crate) fn check<'i>(
         TableKind::Fix => "FixTable",
         TableKind::Ignore => "IgnoreTable",
         TableKind::Policy => "PolicyTable",
+        TableKind::Prediction => "PredictionTable",
     };
     let mut walk = Walk { file, problems, wrong: Vec::new() };
     walk.value(&value, &SCHEMA["$defs"][name], What::Table);

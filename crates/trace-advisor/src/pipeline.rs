@@ -12,7 +12,7 @@ use arrow::array::AsArray;
 use ingest::{CacheEntry, Location, NoProgress, Progress};
 use query::{Cancellation, Params, Session, Tables};
 use tempfile::TempDir;
-use trace_model::retiming::{Retiming, RetimingRequest};
+use trace_model::retiming::{FixEffect, Retiming, RetimingRequest};
 use trace_model::{
     Dataset, FailedTable, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning,
 };
@@ -150,6 +150,24 @@ impl Run {
     /// Evaluates the rules on the run.
     pub fn check(&self, rules: &RuleSet) -> Result<Report, Error> {
         evaluate(rules, &mut &*self, self.step_time_ns, |stage| self.push(stage))
+    }
+
+    /// The effects of the fixes of a report, with what they save at each of `positions` in the ranges of their edits
+    /// ([`FixEffect::curve_pct`]). `rules` are those of the report.
+    ///
+    /// # Errors
+    /// If the run cannot be timed again.
+    pub fn effect_curves(
+        &self,
+        rules: &RuleSet,
+        report: &Report,
+        positions: &[f64],
+    ) -> Result<Vec<FixEffect>, Error> {
+        let Some(mut request) = report.follow_ups(rules).retiming else { return Ok(Vec::new()) };
+        request.step_time_ns = self.step_time_ns;
+        request.curve_positions = positions.to_vec();
+        let (retiming, _) = (&mut &*self).retime(&request)?;
+        Ok(retiming.fixes)
     }
 
     /// The cost of each table that the rules are evaluated on, one after the other. The sum is more than the time of

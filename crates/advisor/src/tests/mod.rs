@@ -151,7 +151,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          thread_count has_fast_bfloat16 is_compiled has_graph_launches \
          is_graphed differentiates_twice enters_autocast uses_fused_attention is_channels_last detects_anomaly optimizer \
          optimizer_implementation \
-         has_fused_optimizer pins_copies loads_in_workers has_tensor_cores has_tf32 has_bf16 \
+         has_fused_optimizer pins_copies loads_in_workers device_family has_tensor_cores has_tf32 has_bf16 \
          loader_kind collectives main_collective shards_parameters \
          reduction_dtype frameworks uses_transformers uses_hf_trainer uses_hf_pipeline \
          uses_lightning uses_composer uses_accelerate uses_deepspeed uses_fsdp uses_ddp \
@@ -352,7 +352,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "run_unused_graphs",
         Scope::Rank,
-        "rank has_host op_count steps_ns step_count unused_graph_count unused_graph_ratio",
+        "rank has_host op_count steps_ns step_count unused_graph_count unused_graph_ratio training_batch_norm_count",
     ),
     ("run_printed_tensors", Scope::Rank, "rank print_count step_count ts_ns"),
     (
@@ -525,7 +525,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Rank,
         "rank has_device uses_device has_shapes window_ns product_ns product_ratio large_product_ns large_product_ratio \
          large_product_gflops fastest_large_product_gflops slow_half_ns slow_half_ratio slow_half_gflops slow_half_dtype single_row_ns \
-         single_row_ratio channels_first_ns channels_first_ratio channels_first_share_ratio channels_first_dims has_group_norm chain_ns chain_ratio chain_bytes_ratio chain_name chain_owner chain_dims optimizer_chain_ns \
+         single_row_ratio channels_first_ns channels_first_ratio channels_first_share_ratio channels_first_dims channels_first_has_one_input has_group_norm chain_ns chain_ratio chain_bytes_ratio chain_name chain_owner chain_dims optimizer_chain_ns \
          optimizer_chain_ratio optimizer_chain_name stalled_ns stalled_ratio stalled_per_element_ns stalled_name \
          delayed_call_count delayed_op_count delay_ns delay_ratio delayed_name delayed_longest_ns delayed_usual_ns",
     ),
