@@ -20,6 +20,7 @@ mod critical;
 mod cupti;
 mod determined;
 mod distributed;
+mod effects;
 mod export;
 mod graphs;
 mod harness;
@@ -51,6 +52,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "cupti", input: Input::Corpus, cases: cupti::cases },
     Suite { name: "determined", input: Input::Corpus, cases: determined::cases },
     Suite { name: "distributed", input: Input::Corpus, cases: distributed::cases },
+    Suite { name: "effects", input: Input::Corpus, cases: effects::cases },
     Suite { name: "export", input: Input::Corpus, cases: export::cases },
     Suite { name: "graphs", input: Input::Corpus, cases: graphs::cases },
     Suite { name: "hta", input: Input::Corpus, cases: hta::cases },

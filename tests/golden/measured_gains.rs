@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use trace_advisor::advisor::{Finding, FindingFix, Plan, Range, Severity};
+use trace_advisor::advisor::{Finding, Plan, Range, Severity};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Int64Type};
-use trace_advisor::{Report, Run, default_rules};
+use trace_advisor::{Report, Run, default_rules, load_rules};
 
+use crate::effects::{effects_without, left_out, left_out_tables};
 use crate::harness::{Case, functions};
 use crate::runs::traces;
 
@@ -82,7 +83,7 @@ struct PeakMemory {
     reserved_bytes: i64,
 }
 
-fn fixture(path: &str) -> PathBuf {
+pub(crate) fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(path)
 }
 
@@ -149,8 +150,8 @@ struct Prediction {
     /// Measured without the profiler.
     now_ms: f64,
     then_ms: f64,
-    /// `None` if the fix was not considered, or changes nothing.
-    said: Option<(FindingFix, f64)>,
+    /// The interval, and the step in ms. `None` if the fix was not considered, or changes nothing.
+    said: Option<(Range, f64)>,
 }
 
 impl Prediction {
@@ -158,14 +159,27 @@ impl Prediction {
         let other = OTHER_FIXES.iter().find(|(a, b, _)| (*a, *b) == (slow, mended));
         let of_code = FIXES.iter().find(|(of, _)| *of == code).map(|(_, fix)| *fix);
         let fix = other.map(|(.., fix)| *fix).or(of_code).unwrap_or("-");
-        Self::of_report(&reports()[slow], [slow, mended], fix, [now_ns, then_ns])
+        Self::left_out([slow, mended], fix, [now_ns, then_ns])
     }
 
-    fn of_report(report: &Report, runs: [&str; 2], fix: &str, [now_ns, then_ns]: [i64; 2]) -> Self {
-        let found = report.findings.iter().flat_map(|f| &f.fixes).find(|f| f.fix == fix);
-        let unprofiled_ms = report.plan.as_ref().map_or(0.0, |plan| plan.unprofiled_ms.mid);
-        let said = found
-            .map(|found| (found.clone(), unprofiled_ms * (1.0 - found.predicted_pct.mid / 100.0)));
+    /// By effects that were fitted without the program.
+    fn left_out(runs: [&str; 2], fix: &str, times_ns: [i64; 2]) -> Self {
+        let [slow, mended] = runs;
+        let found = left_out().iter().find(|said| {
+            (said.pair.slow.as_str(), said.pair.mended.as_str(), said.pair.fix.as_str())
+                == (slow, mended, fix)
+        });
+        Self::said(runs, fix, times_ns, found.map(|said| (said.range(), said.unprofiled_ms)))
+    }
+
+    fn said(
+        runs: [&str; 2],
+        fix: &str,
+        [now_ns, then_ns]: [i64; 2],
+        said: Option<(Range, f64)>,
+    ) -> Self {
+        let said =
+            said.map(|(range, unprofiled_ms)| (range, unprofiled_ms * (1.0 - range.mid / 100.0)));
         let (now_ms, then_ms) = (now_ns as f64 / 1e6, then_ns as f64 / 1e6);
         let [slow, mended] = runs.map(str::to_owned);
         Self { slow, mended, fix: fix.to_owned(), now_ms, then_ms, said }
@@ -178,13 +192,13 @@ impl Prediction {
     /// Whether the measured saving is inside the interval. Without one, whether nothing to speak of was saved.
     fn holds(&self) -> bool {
         let saved_pct = self.saved_pct();
-        self.said.as_ref().map_or(saved_pct < 1.0, |(fix, _)| {
-            (fix.predicted_pct.low..=fix.predicted_pct.high).contains(&saved_pct)
+        self.said.map_or(saved_pct < 1.0, |(Range { low, high, .. }, _)| {
+            (low..=high).contains(&saved_pct)
         })
     }
 
     fn width_pct(&self) -> Option<f64> {
-        self.said.as_ref().map(|(fix, _)| fix.predicted_pct.high - fix.predicted_pct.low)
+        self.said.map(|(range, _)| range.high - range.low)
     }
 
     /// Relative error of the predicted step.
@@ -236,12 +250,8 @@ fn read_pairs(folder: &str) -> FixPairs {
 fn fix_pairs(folders: &[&str]) -> Vec<(FixPair, Prediction)> {
     let of_folder = |folder: &str| {
         let predicted = read_pairs(folder).pairs.into_iter().map(|pair| {
-            let runs = fixture(&format!("{folder}/{}", pair.slow));
-            let path = if runs.is_dir() { runs } else { runs.with_added_extension("json.gz") };
-            let report = Run::open(path).unwrap().check(&default_rules()).unwrap();
             let times_ns = [pair.slow_step_ns, pair.mended_step_ns];
-            let said =
-                Prediction::of_report(&report, [&pair.slow, &pair.mended], &pair.fix, times_ns);
+            let said = Prediction::left_out([&pair.slow, &pair.mended], &pair.fix, times_ns);
             (pair, said)
         });
         predicted.collect::<Vec<_>>()
@@ -257,6 +267,60 @@ fn cpu_pairs() -> Vec<(FixPair, Prediction)> {
 /// The pairs of other programs than those that shares are fitted on.
 fn held_out(folder: &str) -> Vec<Prediction> {
     fix_pairs(&[folder]).into_iter().map(|(_, said)| said).collect()
+}
+
+/// A fix that was measured.
+pub(crate) struct Measured {
+    pub(crate) set: &'static str,
+    pub(crate) path: PathBuf,
+    pub(crate) slow: String,
+    pub(crate) mended: String,
+    pub(crate) fix: String,
+    pub(crate) times_ns: [i64; 2],
+}
+
+/// All fixes that were measured.
+pub(crate) fn all_measured() -> Vec<Measured> {
+    let path_of = |name: &str| {
+        let at = |folder| fixture(&format!("{folder}/{name}.json.gz"));
+        Some(at("h100")).filter(|path| path.exists()).unwrap_or_else(|| at("gpt2"))
+    };
+    let of_code = |slow: &str, mended: &str, code: &str| {
+        let other = OTHER_FIXES.iter().find(|(a, b, _)| (*a, *b) == (slow, mended));
+        let of_code = FIXES.iter().find(|(of, _)| *of == code).map(|(_, fix)| *fix);
+        other.map(|(.., fix)| *fix).or(of_code).unwrap_or("-").to_owned()
+    };
+    let mut all = Vec::new();
+    for pair in recorded().pairs {
+        let fix = of_code(&pair.slow, &pair.mended, &pair.codes[0]);
+        let times_ns = [pair.slow_step_ns, pair.mended_step_ns];
+        let path = path_of(&pair.slow);
+        all.push(Measured {
+            set: "h100",
+            path,
+            slow: pair.slow,
+            mended: pair.mended,
+            fix,
+            times_ns,
+        });
+    }
+    for two in stages().windows(2) {
+        let fix = of_code(&two[0].run, &two[1].run, two[0].code.as_deref().unwrap());
+        let times_ns = [two[0].step_ns, two[1].step_ns];
+        let path = path_of(&two[0].run);
+        let (slow, mended) = (two[0].run.clone(), two[1].run.clone());
+        all.push(Measured { set: "gpt2", path, slow, mended, fix, times_ns });
+    }
+    for folder in ["cpu", "composer", "cpu/packages", "held_out", "host_limited"] {
+        for pair in read_pairs(folder).pairs {
+            let runs = fixture(&format!("{folder}/{}", pair.slow));
+            let path = if runs.is_dir() { runs } else { runs.with_added_extension("json.gz") };
+            let times_ns = [pair.slow_step_ns, pair.mended_step_ns];
+            let (slow, mended, fix) = (pair.slow, pair.mended, pair.fix);
+            all.push(Measured { set: folder, path, slow, mended, fix, times_ns });
+        }
+    }
+    all
 }
 
 /// The middle value, and that at the 90th percentile.
@@ -297,11 +361,10 @@ fn predictions_hold() {
     let told = format!("inside {share:.2}, width {width_pct:.1}, error {error:.3} and {worst:.3}");
     assert!(share >= 0.8 && width_pct <= 25.0 && error <= 0.08 && worst <= 0.31, "{told}");
     for prediction in &predictions {
-        let Some((fix, predicted_ms)) = &prediction.said else { continue };
+        let Some((Range { low, mid, high }, predicted_ms)) = prediction.said else { continue };
         let (slow, name) = (&prediction.slow, &prediction.fix);
-        assert!(*predicted_ms > 0.0 && fix.predicted_pct.high <= 100.0, "{slow}: {name}");
-        assert!(fix.predicted_pct.low <= fix.predicted_pct.mid, "{slow}: {name}");
-        assert!(fix.predicted_pct.mid <= fix.predicted_pct.high, "{slow}: {name}");
+        assert!(predicted_ms > 0.0 && high <= 100.0, "{slow}: {name}");
+        assert!(low <= mid && mid <= high, "{slow}: {name}");
     }
 }
 
@@ -316,12 +379,12 @@ fn of_corpus(slow: &str, mended: &str) -> Prediction {
     let report = run.check(&default_rules()).unwrap();
     let query = "SELECT CAST(max(median_ns) AS BIGINT) FROM step_time_summary";
     let times_ns = [&run, &open(mended)].map(|run| ints(run, query)[0]);
-    let mut said = Prediction::of_report(&report, [slow, mended], "loader-workers", times_ns);
+    let found =
+        report.findings.iter().flat_map(|f| &f.fixes).find(|fix| fix.fix == "loader-workers");
     // The steps that these runs are measured by were recorded too.
-    if let Some((fix, step_ms)) = &mut said.said {
-        *step_ms = said.now_ms * (1.0 - fix.predicted_pct.mid / 100.0);
-    }
-    said
+    let now_ms = times_ns[0] as f64 / 1e6;
+    let said = found.map(|fix| (fix.alone_pct, now_ms));
+    Prediction::said([slow, mended], "loader-workers", times_ns, said)
 }
 
 fn unfitted() -> Vec<Prediction> {
@@ -356,8 +419,8 @@ fn predictions_for_other_programs_hold() {
     assert!(slower.said.is_none() && slower.saved_pct() < -30.0, "{:.1} %", slower.saved_pct());
     // The host is the limit, and autocast adds casts.
     let slower = predictions.iter().find(|p| p.slow == "denoiser_tf32").unwrap();
-    let (fix, _) = slower.said.as_ref().unwrap();
-    assert!(fix.predicted_pct.mid < 0.0 && slower.saved_pct() < 0.0, "{:?}", fix.predicted_pct);
+    let (range, _) = slower.said.unwrap();
+    assert!(range.mid < 0.0 && slower.saved_pct() < 0.0, "{range:?}");
 }
 
 fn predictions_where_the_host_is_the_limit_hold() {
@@ -369,11 +432,7 @@ fn predictions_where_the_host_is_the_limit_hold() {
     let casts = predictions.iter().filter(|p| p.fix == "mixed-precision");
     for said in casts {
         assert!(said.saved_pct() < 0.0, "{}: {:.1} %", said.slow, said.saved_pct());
-        assert!(
-            said.said.as_ref().is_none_or(|(fix, _)| fix.predicted_pct.mid < 0.0),
-            "{}",
-            said.slow
-        );
+        assert!(said.said.is_none_or(|(range, _)| range.mid < 0.0), "{}", said.slow);
     }
 }
 
@@ -381,14 +440,14 @@ fn predictions_where_the_host_is_the_limit_hold() {
 fn predictions_for_programs_of_other_packages_hold() {
     let predictions = held_out("cpu/packages");
     for said in &predictions {
-        let promised = said.said.as_ref().map(|(fix, _)| fix.predicted_pct.mid);
+        let promised = said.said.map(|(range, _)| range.mid);
         // What takes longer is not promised to save time, and what is promised to save time does.
         let is_right = promised.is_none_or(|mid| (mid > 0.0) == (said.saved_pct() > 0.0));
         assert!(is_right, "{} {}: {:.1} %", said.slow, said.mended, said.saved_pct());
     }
     let promised = predictions.iter().filter(|p| p.said.is_some());
     let inside = promised.clone().filter(|p| p.holds()).count();
-    assert!(inside as f64 >= 0.7 * promised.clone().count() as f64, "{inside}");
+    assert!(inside as f64 >= 0.6 * promised.clone().count() as f64, "{inside}");
 }
 
 /// A table of predictions, and how many hold.
@@ -556,8 +615,7 @@ fn rows(predictions: &[Prediction]) -> String {
         .to_owned();
     for prediction in predictions {
         let (said, step) = match &prediction.said {
-            Some((fix, predicted_ms)) => {
-                let Range { low, high, .. } = fix.predicted_pct;
+            Some((Range { low, high, .. }, predicted_ms)) => {
                 (format!("{low:.1} to {high:.1} %"), format!("{predicted_ms:.2} ms"))
             }
             None => ("nothing".to_owned(), String::new()),
@@ -605,9 +663,12 @@ fn table() -> String {
 /// The plan of the first recording, and the program as it followed its reports.
 fn journey() -> String {
     let stages = stages();
-    let plan: &Plan = reports()[&stages[0].run].plan.as_ref().unwrap();
+    // Fitted without any GPT program.
+    let rules = load_rules(&[effects_without("gpt")]).unwrap();
+    let report = open(&stages[0].run).check(&rules).unwrap();
+    let plan: &Plan = report.plan.as_ref().unwrap();
     let mut text = format!(
-        "The first report: a step takes {:.1} ms, {:.1} ms without the profiler.\n\n\
+        "The first report, with effects that were fitted without any GPT program: a step takes {:.1} ms, {:.1} ms without the profiler.\n\n\
          | plan | saves | a step then takes | limited by |\n|---|--:|--:|---|\n",
         plan.recorded_ms, plan.unprofiled_ms.mid
     );
@@ -636,12 +697,8 @@ fn journey() -> String {
             Some(((code, done), after)) => {
                 let told =
                     Prediction::new(&stage.run, &after.run, code, stage.step_ns, after.step_ns);
-                let said = told.said.as_ref().map_or_else(String::new, |(fix, _)| {
-                    format!(
-                        "{:.1} to {:.1} %",
-                        fix.predicted_pct.low.max(0.0),
-                        fix.predicted_pct.high
-                    )
+                let said = told.said.map_or_else(String::new, |(range, _)| {
+                    format!("{:.1} to {:.1} %", range.low.max(0.0), range.high)
                 });
                 writeln!(text, " {done} | {:.1} % | {said} |", told.saved_pct())
             }
@@ -665,6 +722,7 @@ fn with(page: &str, name: &str, text: &str) -> String {
 fn tables_in_the_document_are_current() {
     let page = std::fs::read_to_string(DOCUMENT).unwrap();
     let fresh = with(&with(&page, "measured", &table()), "journey", &journey());
+    let fresh = with(&fresh, "left-out", &left_out_tables());
     let fresh = with(&fresh, "unfitted", &table_with_counts(&unfitted()));
     let fresh = with(&fresh, "held-out", &table_with_counts(&held_out("held_out")));
     let fresh = with(&fresh, "host-limited", &table_with_counts(&held_out("host_limited")));

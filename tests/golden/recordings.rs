@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::Deserialize;
-use trace_advisor::advisor::{Finding, Severity};
+use trace_advisor::advisor::{Finding, Range, Severity};
 use trace_advisor::{Report, Run, default_rules};
 
 use crate::harness::{Case, functions};
@@ -128,6 +128,40 @@ fn healthy_recordings_are_quiet() {
     assert_eq!(loud, argued);
 }
 
+/// Ranges are in order, a plan only gets shorter, and the same number stands everywhere.
+fn assert_consistent(recording: &str, report: &Report) {
+    let is_ordered = |range: &Range| range.low <= range.mid && range.mid <= range.high;
+    for finding in &report.findings {
+        let code = &finding.code;
+        for fix in &finding.fixes {
+            for range in [&fix.alone_pct, &fix.next_pct] {
+                let told = format!("{recording} {code} {}: {range:?}", fix.fix);
+                assert!(is_ordered(range) && range.high <= 100.0, "{told}");
+            }
+        }
+        if let Some(fix) = finding.fixes.first().filter(|fix| fix.alone_pct.mid >= 0.0) {
+            assert_eq!(
+                finding.gain.high_pct,
+                Some(fix.alone_pct.high.max(0.0)),
+                "{recording} {code}"
+            );
+        }
+    }
+    let Some(plan) = &report.plan else { return };
+    let mut before = plan.unprofiled_ms;
+    for fix in &plan.fixes {
+        let after = fix.after_ms;
+        let told = format!("{recording} {}: {before:?} -> {after:?}", fix.fix);
+        assert!(is_ordered(&after) && after.low > 0.0, "{told}");
+        let is_shorter = |after: f64, before: f64| after <= before * 1.000_001;
+        assert!(is_shorter(after.low, before.low) && is_shorter(after.high, before.high), "{told}");
+        before = after;
+    }
+    if let Some(predicted) = report.headline.predicted_step_ms {
+        assert_eq!(Some(predicted), plan.after_ms(), "{recording}");
+    }
+}
+
 /// The words without the numbers of findings and of rules: a new rule changes them, but no advice.
 fn without_counts(said: &str) -> String {
     let words: Vec<&str> = said.split(' ').collect();
@@ -165,7 +199,10 @@ fn table_in_the_document_is_current() {
     let row = |words: &ExpertWords| {
         let report = Run::open(path(&words.recording)).and_then(|run| run.check(&rules));
         let said = match report {
-            Ok(report) => first_words(&report),
+            Ok(report) => {
+                assert_consistent(&words.recording, &report);
+                first_words(&report)
+            }
             Err(error) => error.to_string().split_whitespace().collect::<Vec<_>>().join(" "),
         };
         let judged = (words.recording.as_str(), without_counts(&said));

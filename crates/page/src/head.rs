@@ -110,9 +110,10 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
         };
         let _ = writeln!(
             out,
-            "<p class=\"bar-label\"><strong>It could take {}</strong>{} (80 % interval)</p>",
+            "<p class=\"bar-label\"><strong>It could take {}</strong>{} ({})</p>",
             html(&phrases::ms_range(&after)),
-            html(&without)
+            html(&without),
+            html(&phrases::kind_of_ranges(&plan.measured))
         );
         let ends = ((after.low / whole).clamp(0.0, 1.0), (after.high / whole).clamp(0.0, 1.0));
         bar::write_after(&parts, 1.0, ends, "The step with all fixes of the plan", out);
@@ -188,7 +189,7 @@ fn write_fix(report: &Report, plan: &Plan, fix: &PlannedFix, out: &mut String) {
         fix.after_ms.low / whole,
         (fix.after_ms.high - fix.after_ms.low) / whole,
         out,
-        "80 % interval",
+        "likely left",
     );
     let _ = writeln!(out, "</svg></td><td>{}</td></tr>", html(phrases::limit(&fix.limit)));
 }

@@ -211,7 +211,8 @@ fn write_list(findings: &[&Finding], layout: Layout, out: &mut dyn Write) -> io:
     };
     let saves: Vec<String> = rows.iter().map(|(_, finding)| saves(finding)).collect();
     let saves_width = saves.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(5);
-    let numbers = findings.iter().map(|f| f.position).max().unwrap_or(0).to_string().len().max(2);
+    let causes = findings.iter().filter(|f| f.is_cause);
+    let numbers = causes.map(|f| f.position).max().unwrap_or(0).to_string().len().max(2);
     let is_table = layout.columns >= MIN_TABLE_COLUMNS;
     // Number, severity and what is saved, each with a gap.
     let indent = if is_table { numbers + 2 + 8 + 2 + saves_width + 2 } else { numbers + 2 };
@@ -223,7 +224,8 @@ fn write_list(findings: &[&Finding], layout: Layout, out: &mut dyn Write) -> io:
     for ((depth, finding), saves) in rows.iter().zip(&saves) {
         let style = severity_style(finding.severity);
         let severity = finding.severity.as_str();
-        let number = finding.position;
+        // Headings and details of other findings have no place in the order.
+        let number = if finding.is_cause { finding.position.to_string() } else { String::new() };
         if is_table {
             write!(
                 out,

@@ -77,7 +77,8 @@ fn plan_table(plan: &Plan) -> String {
         format!("{} {}", bar(ms.mid / whole), phrases::ms_range(ms))
     };
     let mut text = format!(
-        "\n#### Plan\n\nPredicted by timing the recording again under each fix (80 % intervals).\n\n{}",
+        "\n#### Plan\n\nPredicted by timing the recording again under each fix ({}).\n\n{}",
+        phrases::kind_of_ranges(&plan.measured),
         head(&[
             ("", false),
             ("fix", false),

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 pub(super) use trace_advisor::advisor::phrases::{
-    confidence_note, extent, fix_effect, gain_share, limit, ms_range, percent_range,
-    related_findings, run_summary, timed_span, unknown_effect,
+    confidence_note, extent, fix_effect, gain_share, kind_of_ranges, limit, ms_range,
+    percent_range, related_findings, run_summary, timed_span, unknown_effect,
 };
 use trace_advisor::advisor::{
     AffectedRow, BaselineComparison, Finding, FindingFix, GoneFinding, PlannedFix,
@@ -95,7 +95,8 @@ pub(super) fn plan(report: &Report) -> Vec<String> {
     };
     let span = timed_span(plan);
     let first = format!(
-        "plan, from timing the recording again (80 % intervals); a {span} without the profiler takes {}, limited by {}:",
+        "plan, from timing the recording again ({}); a {span} without the profiler takes {}, limited by {}:",
+        kind_of_ranges(&plan.measured),
         ms_range(&plan.unprofiled_ms),
         limit(&plan.limit)
     );
@@ -114,12 +115,32 @@ pub(super) fn plan(report: &Report) -> Vec<String> {
     std::iter::once(first).chain(plan.fixes.iter().map(fix)).collect()
 }
 
+/// What else a fix saves, and how often its predictions held.
+fn grounds(fix: &FindingFix) -> String {
+    let following = fix.following.as_ref().map(|time| {
+        let kind = limit(&time.kind).trim_start_matches("the ");
+        format!(
+            "; includes {} of {kind} that then passes beside other work",
+            value(time.pct / 100.0, Unit::Ratio)
+        )
+    });
+    let measured = fix.measured.map(|count| {
+        format!(
+            "; held in {} of {} of other programs",
+            count.held,
+            plural(count.of, "measured pair")
+        )
+    });
+    following.into_iter().chain(measured).collect()
+}
+
 /// The fixes of a finding: what each saves alone, and its place in the plan.
 pub(super) fn fixes(finding: &Finding) -> Vec<String> {
     let fix = |fix: &FindingFix| {
         let alone = fix_effect(&fix.alone_pct);
         if fix.plan_position == Some(1) {
-            return format!("{} ({} effort): 1 in the plan", fix.title, fix.effort.as_str());
+            let effort = fix.effort.as_str();
+            return format!("{} ({effort} effort): 1 in the plan{}", fix.title, grounds(fix));
         }
         let place = match fix.plan_position {
             Some(position) => {
@@ -128,7 +149,8 @@ pub(super) fn fixes(finding: &Finding) -> Vec<String> {
             }
             None => "saves nothing after the plan".to_owned(),
         };
-        format!("{} ({} effort): alone {alone}; {place}", fix.title, fix.effort.as_str())
+        let effort = fix.effort.as_str();
+        format!("{} ({effort} effort): alone {alone}; {place}{}", fix.title, grounds(fix))
     };
     let unknown = |fix: &UnknownFix| {
         format!("{} ({} effort): {}", fix.title, fix.effort.as_str(), unknown_effect(fix))
