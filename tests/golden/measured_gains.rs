@@ -95,10 +95,14 @@ fn stages() -> Vec<Stage> {
     serde_json::from_slice(&std::fs::read(fixture("gpt2/stages.json")).unwrap()).unwrap()
 }
 
-fn open(name: &str) -> Run {
+/// The trace of a run on the H100.
+fn path_of(name: &str) -> PathBuf {
     let at = |folder| fixture(&format!("{folder}/{name}.json.gz"));
-    let path = Some(at("h100")).filter(|path| path.exists()).unwrap_or_else(|| at("gpt2"));
-    Run::open(path).unwrap()
+    Some(at("h100")).filter(|path| path.exists()).unwrap_or_else(|| at("gpt2"))
+}
+
+fn open(name: &str) -> Run {
+    Run::open(path_of(name)).unwrap()
 }
 
 /// The fix that mends what a rule finds in these pairs.
@@ -142,6 +146,13 @@ const OTHER_FIXES: [(&str, &str, &str); 6] = [
     ("decode", "decode_graph", "cuda-graph"),
 ];
 
+/// The fix that was made in a pair whose rule is known; `-` if it is none of the shipped ones.
+fn fix_of(slow: &str, mended: &str, code: &str) -> &'static str {
+    let other = OTHER_FIXES.iter().find(|(a, b, _)| (*a, *b) == (slow, mended));
+    let of_code = FIXES.iter().find(|(of, _)| *of == code).map(|(_, fix)| *fix);
+    other.map(|(.., fix)| *fix).or(of_code).unwrap_or("-")
+}
+
 /// A prediction of what a fix saves, and what it saved.
 struct Prediction {
     slow: String,
@@ -156,10 +167,7 @@ struct Prediction {
 
 impl Prediction {
     fn new(slow: &str, mended: &str, code: &str, now_ns: i64, then_ns: i64) -> Self {
-        let other = OTHER_FIXES.iter().find(|(a, b, _)| (*a, *b) == (slow, mended));
-        let of_code = FIXES.iter().find(|(of, _)| *of == code).map(|(_, fix)| *fix);
-        let fix = other.map(|(.., fix)| *fix).or(of_code).unwrap_or("-");
-        Self::left_out([slow, mended], fix, [now_ns, then_ns])
+        Self::left_out([slow, mended], fix_of(slow, mended, code), [now_ns, then_ns])
     }
 
     /// By effects that were fitted without the program.
@@ -281,18 +289,9 @@ pub(crate) struct Measured {
 
 /// All fixes that were measured.
 pub(crate) fn all_measured() -> Vec<Measured> {
-    let path_of = |name: &str| {
-        let at = |folder| fixture(&format!("{folder}/{name}.json.gz"));
-        Some(at("h100")).filter(|path| path.exists()).unwrap_or_else(|| at("gpt2"))
-    };
-    let of_code = |slow: &str, mended: &str, code: &str| {
-        let other = OTHER_FIXES.iter().find(|(a, b, _)| (*a, *b) == (slow, mended));
-        let of_code = FIXES.iter().find(|(of, _)| *of == code).map(|(_, fix)| *fix);
-        other.map(|(.., fix)| *fix).or(of_code).unwrap_or("-").to_owned()
-    };
     let mut all = Vec::new();
     for pair in recorded().pairs {
-        let fix = of_code(&pair.slow, &pair.mended, &pair.codes[0]);
+        let fix = fix_of(&pair.slow, &pair.mended, &pair.codes[0]).to_owned();
         let times_ns = [pair.slow_step_ns, pair.mended_step_ns];
         let path = path_of(&pair.slow);
         all.push(Measured {
@@ -305,7 +304,8 @@ pub(crate) fn all_measured() -> Vec<Measured> {
         });
     }
     for two in stages().windows(2) {
-        let fix = of_code(&two[0].run, &two[1].run, two[0].code.as_deref().unwrap());
+        let code = two[0].code.as_deref().unwrap();
+        let fix = fix_of(&two[0].run, &two[1].run, code).to_owned();
         let times_ns = [two[0].step_ns, two[1].step_ns];
         let path = path_of(&two[0].run);
         let (slow, mended) = (two[0].run.clone(), two[1].run.clone());

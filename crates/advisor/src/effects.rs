@@ -10,6 +10,7 @@ use std::ops::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trace_model::retiming::{FittedEffect, PredictionError};
+use trace_model::statistics::median;
 
 /// Positions in the ranges of edits at which [`MeasuredFix::curve_pct`] is known.
 pub const CURVE_POSITIONS: [f64; 11] =
@@ -34,7 +35,7 @@ pub struct MeasuredFix {
     pub measured_pct: f64,
 }
 
-/// How many predictions held.
+/// The number of predictions, and of those that held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldCount {
     /// Predictions whose interval contains the measured saving.
@@ -59,7 +60,7 @@ pub struct LeftOutPrediction {
     pub mid_pct: f64,
     /// Upper end.
     pub high_pct: f64,
-    /// Whether the measured saving is inside.
+    /// Whether the interval contains the measured saving.
     pub holds: bool,
 }
 
@@ -106,8 +107,9 @@ pub fn fit(pairs: &[MeasuredFix], error: PredictionError) -> FittedEffects {
     let fitted = Fit { pairs, curves: &curves, error };
     let mut left_out = vec![None; pairs.len()];
     for &program in &programs {
-        let scores = fitted.scores(&programs, Some(program));
-        let tail = fitted.tail(&scores, Some(program));
+        let others = fitted.others(Some(program));
+        let scores = fitted.scores(&others);
+        let tail = fitted.tail(&scores, &others);
         for (at, pair) in pairs.iter().enumerate().filter(|(_, pair)| pair.program == program) {
             let position = fitted.position(&pair.fix, &[program]);
             let effect = FittedEffect { position, scores: quantiles(&scores, &pair.fix, tail) };
@@ -121,8 +123,9 @@ pub fn fit(pairs: &[MeasuredFix], error: PredictionError) -> FittedEffects {
         count.of += 1;
         count.held += usize::from(prediction.holds);
     }
-    let scores = fitted.scores(&programs, None);
-    let tail = fitted.tail(&scores, None);
+    let all = fitted.others(None);
+    let scores = fitted.scores(&all);
+    let tail = fitted.tail(&scores, &all);
     let effect = |fix: &str| FittedEffect {
         position: fitted.position(fix, &[]),
         scores: quantiles(&scores, fix, tail),
@@ -170,7 +173,7 @@ impl Curve {
         self.log_left[next - 1] + (self.log_left[next] - self.log_left[next - 1]) * share
     }
 
-    /// Half of what the range around a position makes a difference.
+    /// Half the difference between the ends of the range around a position.
     fn half_range(&self, position: f64) -> f64 {
         (self.at(position - 0.5) - self.at(position + 0.5)).abs() / 2.0
     }
@@ -205,37 +208,37 @@ impl<'p> Fit<'p> {
         (count * median + PRIOR_PROGRAMS * PRIOR_POSITION) / (count + PRIOR_PROGRAMS)
     }
 
-    /// The scores of the pairs of all programs but one, each predicted without its program.
-    fn scores(&self, programs: &BTreeSet<&str>, without: Option<&str>) -> Vec<Score<'p>> {
-        let mut scores = Vec::new();
-        for &program in programs.iter().filter(|&&program| Some(program) != without) {
-            let own = || self.pairs.iter().zip(self.curves).filter(|(p, _)| p.program == program);
-            let weight = (own().count() as f64).sqrt().recip();
-            for (pair, curve) in own() {
-                let left_out: Vec<&str> = without.into_iter().chain([program]).collect();
-                let position = self.position(&pair.fix, &left_out);
-                let expected = curve.at(position);
-                let scale = self.error.scale(expected, curve.half_range(position));
-                let value = (curve.measured - expected) / scale;
-                scores.push(Score { fix: &pair.fix, value, weight });
+    /// The pairs of all programs but `without`, each with the position of its fix fitted without its program and `without`.
+    fn others(&self, without: Option<&str>) -> Vec<(usize, f64)> {
+        let position = |pair: &MeasuredFix| {
+            let left_out: Vec<&str> = without.into_iter().chain([pair.program.as_str()]).collect();
+            self.position(&pair.fix, &left_out)
+        };
+        let pairs = self.pairs.iter().enumerate();
+        let others = pairs.filter(|(_, pair)| Some(pair.program.as_str()) != without);
+        others.map(|(at, pair)| (at, position(pair))).collect()
+    }
+
+    /// The scores of pairs, each with the position that its fix was fitted to.
+    fn scores(&self, others: &[(usize, f64)]) -> Vec<Score<'p>> {
+        let score = |&(at, position): &(usize, f64)| {
+            let (pair, curve) = (&self.pairs[at], &self.curves[at]);
+            let of_program = self.pairs.iter().filter(|other| other.program == pair.program);
+            let expected = curve.at(position);
+            let scale = self.error.scale(expected, curve.half_range(position));
+            Score {
+                fix: &pair.fix,
+                value: (curve.measured - expected) / scale,
+                weight: (of_program.count() as f64).sqrt().recip(),
             }
-        }
+        };
+        let mut scores: Vec<Score<'p>> = others.iter().map(score).collect();
         scores.sort_by(|a, b| a.value.total_cmp(&b.value));
         scores
     }
 
-    /// The largest of [`TAILS`] with which intervals contain enough of the measured savings of all programs but one, each predicted
-    /// without its program.
-    fn tail(&self, scores: &[Score<'_>], without: Option<&str>) -> f64 {
-        let others: Vec<(usize, f64)> = (0..self.pairs.len())
-            .filter(|&at| Some(self.pairs[at].program.as_str()) != without)
-            .map(|at| {
-                let pair = &self.pairs[at];
-                let left_out: Vec<&str> =
-                    without.into_iter().chain([pair.program.as_str()]).collect();
-                (at, self.position(&pair.fix, &left_out))
-            })
-            .collect();
+    /// The largest of [`TAILS`] with which intervals contain enough of the measured savings of these pairs.
+    fn tail(&self, scores: &[Score<'_>], others: &[(usize, f64)]) -> f64 {
         let is_enough = |tail: f64| {
             let holds = |&&(at, position): &&(usize, f64)| {
                 let scores = quantiles(scores, &self.pairs[at].fix, tail);
@@ -251,24 +254,17 @@ impl<'p> Fit<'p> {
     fn predict(&self, at: usize, effect: FittedEffect) -> LeftOutPrediction {
         let (pair, curve) = (&self.pairs[at], &self.curves[at]);
         let expected = curve.at(effect.position);
-        let scale = self.error.scale(expected, curve.half_range(effect.position));
-        let saved_pct = |log_left: f64| 100.0 * (1.0 - log_left.exp());
-        let [more, less] = effect.scores;
-        let [low, mid, high] =
-            [expected + less * scale, expected, expected + more * scale].map(saved_pct);
+        let half_range = curve.half_range(effect.position);
+        let [high, mid, low] = self
+            .error
+            .log_left_interval(effect, expected, half_range)
+            .map(|log_left| 100.0 * (1.0 - log_left.exp()));
         let mid_pct = mid.min(pair.evidence_pct.max(0.0));
         let high_pct = high.min(pair.most_pct.max(mid_pct));
         let low_pct = low.min(mid_pct);
         let holds = (low_pct..=high_pct).contains(&pair.measured_pct);
         LeftOutPrediction { low_pct, mid_pct, high_pct, holds }
     }
-}
-
-/// The middle value; the mean of the two in the middle.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    Some(f64::midpoint(values[(values.len() - 1) / 2], upper))
 }
 
 /// The scores beyond which the share `tail` of all lies, where those of `fix` count more. `scores` are sorted.

@@ -36,7 +36,7 @@ pub(crate) struct RuleFile {
     /// Selects rules and the findings that count.
     #[allow(dead_code, reason = "as above")]
     pub(crate) policy: Option<PolicyTable>,
-    /// How far predictions are off.
+    /// The errors of predictions, from measured pairs.
     #[allow(dead_code, reason = "as above")]
     pub(crate) prediction: Option<PredictionTable>,
 }
@@ -397,7 +397,7 @@ pub(crate) struct HeldTable {
     pub(crate) of: usize,
 }
 
-/// How far predictions are off, from measured pairs. An error of `ln(left)`, the logarithm of the share that is left of a step, is
+/// The errors of predictions, from measured pairs. An error of `ln(left)`, the logarithm of the share that is left of a step, is
 /// measured in multiples of the scale `sqrt(base^2 + (of_saving * ln(left))^2 + (of_range * h)^2)`, where `h` is half of what the
 /// range of the effect makes a difference. A later file changes only the keys it states.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

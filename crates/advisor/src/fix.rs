@@ -50,11 +50,11 @@ pub struct Fix {
 pub struct HeldPredictions {
     /// Generation of the devices.
     pub family: String,
-    /// How many held.
+    /// The number of predictions, and of those that held.
     pub count: HeldCount,
 }
 
-/// How far predictions are off, and where that was measured.
+/// The errors of predictions, and the devices on which they were measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The constants of the scale of errors.

@@ -26,7 +26,7 @@ pub struct Plan {
     pub limit_pct: f64,
     /// The fixes in order.
     pub fixes: Vec<PlannedFix>,
-    /// Where predictions were measured.
+    /// The measured fixes behind the ranges of this plan.
     pub measured: MeasuredPredictions,
 }
 
@@ -104,8 +104,8 @@ pub struct PlannedFix {
 }
 
 /// A rule measures all steps, and the longest run of steps is timed again: a gain up to this multiple of the share that the rule
-/// measured is that share in other steps, or the margin of its evidence. A larger gain is that of a fix that takes other time with
-/// it, which the report names.
+/// measured is cut to that share: it covers other steps, or has the margin of its evidence. A larger gain includes other time that
+/// the fix saves, which the report names.
 const BASE_FACTOR: f64 = 1.2;
 
 fn ms(interval: Interval) -> Range {

@@ -130,8 +130,7 @@ impl ParsedFiles {
                         "a file has `[policy]`, `[prediction]`, `[rule.<name>]`, `[fix.<name>]` and `[ignore.<name>]`"
                             .to_owned()
                     });
-                    let help = Some(help);
-                    problems.add(&span, format!("unknown key `{other}`"), help);
+                    problems.add(&span, format!("unknown key `{other}`"), Some(help));
                     continue;
                 }
             };

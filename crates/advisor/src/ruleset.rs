@@ -255,7 +255,7 @@ impl RuleSet {
         self.rules.iter().find(|r| r.code == code_or_name || r.name == code_or_name)
     }
 
-    /// How far predictions are off, and where that was measured.
+    /// The errors of predictions, and the devices on which they were measured.
     pub fn prediction(&self) -> &Prediction {
         &self.checked.prediction
     }

@@ -1,5 +1,7 @@
 //! Medians, quantiles and outliers.
 
+pub(crate) use trace_model::statistics::median;
+
 /// An outlier is longer than this many times the 90th percentile.
 const OUTLIER_FACTOR: f64 = 5.0;
 /// With fewer values than this, none is an outlier.
@@ -13,14 +15,6 @@ pub(crate) fn int_median(values: &mut [i64]) -> i64 {
     values.sort_unstable();
     let middle = values.len() / 2;
     if values.len() % 2 == 1 { values[middle] } else { values[middle - 1].midpoint(values[middle]) }
-}
-
-/// The median, or `None` if there are no values; of an even number, the mean of the middle two.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    Some(if values.len() % 2 == 1 { upper } else { f64::midpoint(values[middle - 1], upper) })
 }
 
 /// Index of a quantile among `len` sorted values, rounded down.

@@ -153,7 +153,7 @@ impl Run {
     }
 
     /// The effects of the fixes of a report, with what they save at each of `positions` in the ranges of their edits
-    /// ([`FixEffect::curve_pct`]). `rules` are those of the report.
+    /// ([`FixEffect::curve_pct`]). `rules` must be the rules of the report.
     ///
     /// # Errors
     /// If the run cannot be timed again.

@@ -20,6 +20,7 @@ pub mod metric;
 pub mod number;
 pub mod retiming;
 mod spec;
+pub mod statistics;
 pub mod strings;
 pub mod suggest;
 mod table_source;

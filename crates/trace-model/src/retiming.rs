@@ -13,7 +13,7 @@ pub struct RetimingRequest {
     pub ranks: Vec<i64>,
     /// Duration of a step without the profiler, if the user states it.
     pub step_time_ns: Option<i64>,
-    /// How far predictions are off.
+    /// The scale of prediction errors.
     pub error: PredictionError,
     /// Positions in the range of each edit for which [`FixEffect::curve_pct`] is computed.
     pub curve_positions: Vec<f64>,
@@ -79,6 +79,19 @@ impl PredictionError {
     /// half the difference that the range of the effect makes to it.
     pub fn scale(self, log_left: f64, log_half_range: f64) -> f64 {
         self.model_scale(log_left).hypot(self.of_range * log_half_range)
+    }
+
+    /// The logarithm of the share that is left where the fix saves most, the expected one, and the one where it saves least: four of
+    /// five measured savings lie between the first and the last.
+    pub fn log_left_interval(
+        self,
+        effect: FittedEffect,
+        log_left: f64,
+        log_half_range: f64,
+    ) -> [f64; 3] {
+        let scale = self.scale(log_left, log_half_range);
+        let [more, less] = effect.scores;
+        [log_left + more * scale, log_left, log_left + less * scale]
     }
 
     /// The most that fixes save whose evidence takes `evidence_pct` percent of a step. Measured fixes also saved time that their

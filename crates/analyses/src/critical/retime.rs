@@ -1,6 +1,6 @@
 //! Times runs again under fixes: each fix alone, each after those before it, and all together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::thread;
 
@@ -262,8 +262,8 @@ impl RankReplay {
         self.step_ns(&weights)
     }
 
-    /// The most that fixes can save after others, as a share of a step: all time that they may shorten. The profiler hides time of
-    /// the devices behind the host and lengthens that of the host, so the step counts with and without it.
+    /// The most that fixes can save after others, as a share of a step: all time that they may shorten. The profiler lengthens host
+    /// time and hides device time behind it, so the larger of the shares with and without the profiler counts.
     fn evidence_ratio(&self, before: &[usize], fixes: &[usize]) -> f64 {
         let kernels_ns = self.kept_work_ns(before.iter().chain(fixes));
         let saved_ratio = |base: &Weights| {
@@ -363,14 +363,10 @@ impl RankReplay {
         by_limit
     }
 
-    /// What limits time that this fix may shorten.
-    fn claimed_limits(&self, fix: usize) -> Vec<&'static str> {
+    /// The limits that the edges which this fix may shorten belong to, as in [`PathLimit::bound_by`].
+    fn claimed_limits(&self, fix: usize) -> BTreeSet<&'static str> {
         let edges = &self.model.graph.edges;
-        let mut limits: Vec<&str> =
-            self.claims[fix].shortened().map(|at| edges[at].class.bound_by()).collect();
-        limits.sort_unstable();
-        limits.dedup();
-        limits
+        self.claims[fix].shortened().map(|at| edges[at].class.bound_by()).collect()
     }
 
     /// The time of another kind that a fix also takes from the critical path, in percent of it, if that is at least
@@ -381,7 +377,7 @@ impl RankReplay {
         let sum: i64 = before.iter().map(|(_, ns)| ns).sum();
         let ns_after =
             |name: &str| after.iter().find(|(of, _)| *of == name).map_or(0, |(_, ns)| *ns);
-        let others = before.iter().filter(|(name, _)| !claimed.contains(name));
+        let others = before.iter().filter(|(name, _)| !claimed.contains(*name));
         let (name, ns) = others
             .map(|(name, ns)| (*name, ns - ns_after(name)))
             .rev()
@@ -539,8 +535,8 @@ impl RunReplay {
         left_pct.min(PredictionError::margin_pct(self.evidence_pct(&[], &[fix])))
     }
 
-    /// The lower end of what `fix` saves after others, in percent of the unprofiled step, from a single estimate: it is as far below
-    /// the estimate as that of the fix alone. A fix that saves nothing alone may save something after others.
+    /// The lower end of what `fix` saves after others, in percent of the unprofiled step. Only the estimate is timed: its ratio to the
+    /// lower end is the ratio of the fix alone. A fix that may save nothing alone is timed with its least effect.
     fn least_saved_pct(&self, before: &[usize], fix: usize, alone: Interval) -> f64 {
         if before.is_empty() {
             return alone.low;
@@ -564,14 +560,12 @@ impl RunReplay {
         let log_left = |assumption| (self.step_ns(&after, assumption).max(1.0) / before_ns).ln();
         let expected = log_left(Assumption::EXPECTED);
         let half_range = (log_left(Assumption::LEAST) - log_left(Assumption::MOST)).abs() / 2.0;
-        let scale = request.error.scale(expected, half_range);
-        let saved_pct = |log_left: f64| 100.0 * before_ns * (1.0 - log_left.exp()) / now_ns;
-        let [more, less] = request.fixes[fix].effect.scores;
-        let interval = Interval {
-            low: saved_pct(expected + less * scale),
-            mid: saved_pct(expected),
-            high: saved_pct(expected + more * scale),
-        };
+        let effect = request.fixes[fix].effect;
+        let [high, mid, low] = request
+            .error
+            .log_left_interval(effect, expected, half_range)
+            .map(|log_left| 100.0 * before_ns * (1.0 - log_left.exp()) / now_ns);
+        let interval = Interval { low, mid, high };
         // No step is shorter than what is left for the devices.
         let floor_ns = if self.bring_ranks_up(&after) { 0.0 } else { self.floor_ns(&after) };
         let most_pct = 100.0 * (before_ns - floor_ns) / now_ns;
