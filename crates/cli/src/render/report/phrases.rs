@@ -118,15 +118,13 @@ pub(super) fn plan(report: &Report) -> Vec<String> {
 /// What else a fix saves, and how often its predictions held.
 fn grounds(fix: &FindingFix) -> String {
     let following = fix.following.as_ref().map(|time| {
-        let kind = limit(&time.kind).trim_start_matches("the ");
-        format!(
-            "; includes {} of {kind} that then passes beside other work",
-            value(time.pct / 100.0, Unit::Ratio)
-        )
+        let kind = if time.kind == "host" { "host work" } else { limit(&time.kind) };
+        let share = value(time.pct / 100.0, Unit::Ratio);
+        format!("; includes {share} of the time ({kind}) that then overlaps with other work")
     });
     let measured = fix.measured.map(|count| {
         format!(
-            "; held in {} of {} of other programs",
+            "; predictions held in {} of {} of other programs",
             count.held,
             plural(count.of, "measured pair")
         )
