@@ -158,7 +158,7 @@ fn assert_consistent(recording: &str, report: &Report) {
         before = after;
     }
     if let Some(predicted) = report.headline.predicted_step_ms {
-        assert_eq!(Some(predicted), plan.after_ms(), "{recording}");
+        assert_eq!(Some(predicted), plan.stated().map(|fix| fix.after_ms), "{recording}");
     }
 }
 

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from trace_advisor._recorder import INSTRUCTION_SETS, TraceFolder, usable_cores, with_processor
+from trace_advisor import _recorder
+from trace_advisor._recorder import INSTRUCTION_SETS, Recorder, TraceFolder, usable_cores, with_properties
 
 TRACE = '{"traceEvents": []}'
 
@@ -59,13 +61,31 @@ def test_a_trace_describes_the_processor(tmp_path):
 
 @pytest.mark.parametrize("head", [b"", b"{}", b"[1]", b" {\n}", b"x{", b"{ 1"])
 def test_what_is_no_object_with_entries_is_not_changed(head):
-    assert with_processor(head) == head
+    assert with_properties(head, (5, 1_000)) == head
 
 
 def test_the_processor_stands_before_the_first_entry():
-    head = with_processor(b' {\n  "schemaVersion": 1')
+    head = with_properties(b' {\n  "schemaVersion": 1')
     assert head.startswith(b' {"processorProperties": {"name": ')
     assert head.endswith(b'},\n  "schemaVersion": 1')
+
+
+def test_steps_before_the_recording_are_timed(tmp_path, monkeypatch):
+    now_ns = iter(range(0, 10**9, 10**6))
+    monkeypatch.setattr(_recorder, "_time_when_devices_are_done", lambda: next(now_ns) * 7)
+    for first_step, expected in [(10, (5, 7 * 10**6 // 5)), (7, None), (200, (20, 7 * 10**6 // 20))]:
+        recorder = Recorder(TraceFolder(tmp_path / str(first_step)), first_step, first_step + 1)
+        profiler = SimpleNamespace(step=lambda: None, stop=lambda: recorder.folder.write(Profiler()))
+        monkeypatch.setattr(recorder, "_start", lambda: setattr(recorder, "_profiler", profiler))
+        monkeypatch.setattr(recorder, "watch", lambda: None)
+        recorder.begin()
+        for _ in range(first_step + 3):
+            recorder.step()
+        assert recorder.problem is None
+        assert recorder.folder.timed_steps == expected
+        [trace] = (tmp_path / str(first_step)).iterdir()
+        entry = json.load(gzip.open(trace, "rt")).get("unprofiledSteps")
+        assert entry == (expected and {"count": expected[0], "mean_ns": expected[1]})
 
 
 def test_a_trace_that_fails_leaves_nothing(tmp_path):

@@ -60,9 +60,9 @@ pub struct Breakdown {
     pub rank: i64,
     /// Device ordinal; -1 for the host.
     pub device: i64,
-    /// From the start of the first complete step to the end of the last; without steps the whole recording.
+    /// From the start of the first step that counts to the end of the last; without steps the whole recording.
     pub window_ns: i64,
-    /// Complete steps in it; 0 without steps.
+    /// Steps that count in it; 0 without steps.
     pub steps: i64,
     /// The parts that are not zero, in a fixed order; they add up to 1.
     pub parts: Vec<BreakdownPart>,

@@ -76,6 +76,7 @@ pub fn evaluate_without(
         fixes,
         memory_prediction: Recording::memory_prediction(tables),
         device_family: traits.device_family(),
+        unprofiled_step_ns: traits.unprofiled_step_ns(),
     };
     let mut report = Report::new(run, totals);
     report.breakdown = breakdown(tables, steps.slowest_rank());

@@ -373,6 +373,8 @@ pub(crate) struct FixTable {
     pub(crate) certain: Option<bool>,
     /// Names of fixes that it is an alternative to: the plan has one of them at most.
     pub(crate) instead_of: Option<Vec<String>>,
+    /// Why a step gets slower where the time that the fix adds is longer than what it saves, as a clause.
+    pub(crate) slower_because: Option<String>,
     /// What it changes in the recording.
     #[schemars(with = "Option<Vec<EditTable>>")]
     pub(crate) edits: Option<Vec<Spanned<EditTable>>>,

@@ -251,9 +251,7 @@ pub struct FindingFix {
     pub title: String,
     /// Effort.
     pub effort: Effort,
-    /// Percent of the unprofiled time that it saves alone, as the model predicts it.
-    pub predicted_pct: Range,
-    /// The same, limited to the evidence: the percent of the recorded time that the fix may shorten.
+    /// Percent of the unprofiled time that it saves alone.
     pub alone_pct: Range,
     /// Percent that it saves after the fixes before it in the plan.
     pub next_pct: Range,
@@ -265,6 +263,8 @@ pub struct FindingFix {
     /// Predictions of this fix for measured programs on devices of this generation, each by effects that were fitted without the
     /// program; null if there are none.
     pub measured: Option<HeldCount>,
+    /// Why it probably makes the run slower, as a clause; null if it does not, or if the rules do not say.
+    pub slower_because: Option<String>,
 }
 
 /// Time that a fix takes from the critical path without shortening it.

@@ -37,6 +37,8 @@ pub struct Fix {
     pub is_certain: bool,
     /// Names of fixes that it is an alternative to: only the first of them in the plan is considered.
     pub instead_of: Vec<String>,
+    /// Why a step gets slower where the time that the fix adds is longer than what it saves, as a clause.
+    pub slower_because: Option<String>,
     /// What it changes in the recording.
     pub edits: Vec<Edit>,
     /// Where in the ranges of the edits its effect is expected, and how far predictions are off.
@@ -249,6 +251,7 @@ pub(crate) fn compile_fixes(
                 .last(|t| t.instead_of.as_ref())
                 .map(|(_, names)| names.clone())
                 .unwrap_or_default(),
+            slower_because: merged.last(|t| t.slower_because.as_ref()).map(|(_, why)| why.clone()),
             edits,
             effect: FittedEffect {
                 position: merged
@@ -361,6 +364,7 @@ mod tests {
             rules: vec!["PR001".to_owned()],
             is_certain: true,
             instead_of: Vec::new(),
+            slower_because: None,
             edits: Vec::new(),
             effect: FittedEffect::default(),
             held: Vec::new(),

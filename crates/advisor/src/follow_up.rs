@@ -102,6 +102,7 @@ impl Report {
             fixes,
             ranks,
             error: rules.prediction().error,
+            step_time_ns: self.totals.unprofiled_step_ns,
             ..RetimingRequest::default()
         })
     }

@@ -8,7 +8,8 @@ use trace_model::time::{human, human_range};
 use crate::breakdown::{Breakdown, BreakdownPart, OUTSIDE_OPERATORS};
 use crate::expr::decimals;
 use crate::finding::{Finding, Range, round4};
-use crate::plan::{Plan, TimedSpan};
+use crate::phrases;
+use crate::plan::{Plan, PlannedFix, TimedSpan};
 use crate::recording::RecordingKind;
 use crate::rule::MEMORY;
 use crate::severity::{GainMethod, Severity};
@@ -22,7 +23,10 @@ pub struct Headline {
     pub findings: usize,
     /// Code of the finding to start with, or, where no saving is predicted, to try first; null if there is none.
     pub first: Option<String>,
-    /// Percent of step time that all fixes of the plan save: the ends of an 80 % interval. Null without a plan.
+    /// How many fixes of the plan, from the first on, the predicted step is with: all, or, where the range of the whole plan
+    /// spans more than a factor of two, those up to which it does not.
+    pub predicted_fixes: usize,
+    /// Percent of step time that these fixes save: the ends of an 80 % interval. Null without a plan.
     pub gain_low_pct: Option<f64>,
     /// The upper end.
     pub gain_high_pct: Option<f64>,
@@ -30,9 +34,9 @@ pub struct Headline {
     pub step_ms: Option<f64>,
     /// Step time without the profiler, in milliseconds; null without steps or without re-timing.
     pub unprofiled_step_ms: Option<Range>,
-    /// Step time with all fixes, in milliseconds; null without steps, or if nothing is saved.
+    /// Step time with these fixes, in milliseconds; null without steps, or if nothing is saved.
     pub predicted_step_ms: Option<Range>,
-    /// Speedup of a step with all fixes; null if nothing is saved.
+    /// Speedup of a step with these fixes; null if nothing is saved.
     pub speedup: Option<f64>,
 }
 
@@ -103,7 +107,7 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         memory_prediction,
     } = *input;
     let counted: Vec<&Finding> = findings.iter().filter(|f| counts(f)).collect();
-    let saving = plan.and_then(|plan| Some((plan, plan.after_ms()?)));
+    let saving = plan.and_then(|plan| Some((plan, plan.stated()?)));
     // If the recording was timed again and no fix is in the plan, no fix saves enough to mention.
     let is_predicted = |f: &&&Finding| {
         f.is_predicted() && (saving.is_some() || f.gain.method == GainMethod::Measured)
@@ -139,8 +143,8 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
                 None => start,
             };
             match saving {
-                Some((plan, after)) if predicted.is_some() => {
-                    format!("{count}: {}; {start}.", prediction(plan, after))
+                Some((plan, stated)) if predicted.is_some() => {
+                    format!("{count}: {}; {start}.", prediction(plan, stated))
                 }
                 None if shows_memory_only => match memory_prediction {
                     Some(prediction) => format!("{count}: {prediction}; {start}."),
@@ -167,15 +171,16 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         text,
         findings: counted.len(),
         first: first.map(|f| f.code.clone()),
-        gain_low_pct: saving.map(|(plan, after)| saved_pct(plan, after.high).max(0.0)),
-        gain_high_pct: saving.map(|(plan, after)| saved_pct(plan, after.low)),
+        gain_low_pct: saving.map(|(plan, fix)| saved_pct(plan, fix.after_ms.high).max(0.0)),
+        gain_high_pct: saving.map(|(plan, fix)| saved_pct(plan, fix.after_ms.low)),
+        predicted_fixes: saving.map_or(0, |(_, fix)| fix.position),
         step_ms: plan
             .filter(of_step)
             .map(|plan| round4(plan.recorded_ms))
             .or(step_ns.map(|ns| round4(trace_model::time::ns_to_ms(ns)))),
         unprofiled_step_ms: plan.filter(of_step).map(|plan| plan.unprofiled_ms),
-        predicted_step_ms: saving.filter(|(plan, _)| of_step(plan)).map(|(_, after)| after),
-        speedup: saving.map(|(plan, after)| round4(plan.unprofiled_ms.mid / after.mid)),
+        predicted_step_ms: saving.filter(|(plan, _)| of_step(plan)).map(|(_, fix)| fix.after_ms),
+        speedup: saving.map(|(plan, fix)| round4(plan.unprofiled_ms.mid / fix.after_ms.mid)),
     }
 }
 
@@ -234,23 +239,22 @@ fn mostly_idle(breakdown: &Breakdown) -> Option<String> {
 /// A device that is busy for less than this percentage of its window is called mostly idle.
 const MOSTLY_IDLE_PCT: f64 = 10.0;
 
-/// `a step takes 155 ms (113 ms without the profiler) and could take 30 to 41 ms`.
-fn prediction(plan: &Plan, after: Range) -> String {
+/// `a step takes 155 ms (104 to 122 ms without the profiler) and could take 30 to 41 ms`.
+fn prediction(plan: &Plan, stated: &PlannedFix) -> String {
     let subject = match plan.timed {
         TimedSpan::Step => "a step takes",
         TimedSpan::Recording => "the recorded work takes",
     };
     let now = human(plan.recorded_ms * 1e6);
     let slowed = plan.recorded_ms > 1.02 * plan.unprofiled_ms.mid;
+    let of_ms = |ms: Range| human_range(ms.low * 1e6, ms.high * 1e6);
     let unprofiled = if slowed {
-        format!(" (about {} without the profiler)", human(plan.unprofiled_ms.mid * 1e6))
+        format!(" ({} without the profiler)", of_ms(plan.unprofiled_ms))
     } else {
         String::new()
     };
-    format!(
-        "{subject} {now}{unprofiled} and could take {}",
-        human_range(after.low * 1e6, after.high * 1e6)
-    )
+    let after = of_ms(stated.after_ms);
+    format!("{subject} {now}{unprofiled} and could take {after}{}", phrases::stated_fixes(plan))
 }
 
 /// `1 rule has`, `12 rules have`.

@@ -4,7 +4,7 @@ use trace_model::Unit;
 use trace_model::number::{plural, thousands, value};
 use trace_model::time::{human, human_range};
 
-use crate::finding::{Affected, Finding, Range, UnknownFix};
+use crate::finding::{Affected, Finding, FindingFix, Range, UnknownFix};
 use crate::plan::{MeasuredPredictions, Plan, TimedSpan};
 use crate::report::Run;
 use crate::severity::Confidence;
@@ -20,6 +20,26 @@ pub fn run_summary(run: &Run) -> String {
         selection => format!("; only {selection}"),
     };
     format!("{ranks}, {steps}, {wall}, {events} events{selection}")
+}
+
+/// The steps of a mean, of all in the run: `mean of 5 of 6 steps`.
+pub fn mean_of(counted: i64, all: usize) -> String {
+    match usize::try_from(counted) {
+        Ok(1) if all <= 1 => "1 step".to_owned(),
+        Ok(counted) if counted < all => format!("mean of {counted} of {}", plural(all, "step")),
+        _ => format!("mean of {counted} steps"),
+    }
+}
+
+/// What follows a range of the headline that is not of the whole plan: ` with the first 2 fixes of the plan`.
+pub fn stated_fixes(plan: &Plan) -> String {
+    match plan.stated() {
+        Some(stated) if stated.position < plan.fixes.len() => match stated.position {
+            1 => " with the first fix of the plan".to_owned(),
+            count => format!(" with the first {count} fixes of the plan"),
+        },
+        _ => String::new(),
+    }
 }
 
 /// The gain without its milliseconds, `18.0 to 33.1 %`; empty without an estimate.
@@ -43,11 +63,21 @@ pub fn percent_range(low: f64, high: f64) -> String {
     }
 }
 
-/// What a fix saves alone: `18.0 to 33.1 %`, `nothing`, or, where it probably adds time, `probably slower, by 17.7 %`.
-pub fn fix_effect(alone_pct: &Range) -> String {
-    match alone_pct {
-        Range { mid, .. } if *mid < -0.05 => {
-            format!("probably slower, by {}", value(-mid / 100.0, Unit::Ratio))
+/// Whether a fix probably adds time alone.
+pub(crate) fn is_slower(alone_pct: &Range) -> bool {
+    alone_pct.mid < -0.05
+}
+
+/// What a fix saves alone: `18.0 to 33.1 %`, `nothing`, or, where it probably adds time, `probably slower, by 17.7 %`, and why.
+pub fn fix_effect(fix: &FindingFix) -> String {
+    match &fix.alone_pct {
+        Range { mid, .. } if is_slower(&fix.alone_pct) => {
+            let why = fix.slower_because.as_deref().map(|why| format!(" ({why})"));
+            format!(
+                "probably slower, by {}{}",
+                value(-mid / 100.0, Unit::Ratio),
+                why.unwrap_or_default()
+            )
         }
         Range { high, .. } if *high < 0.05 => "nothing".to_owned(),
         Range { low, high, .. } => percent_range(*low, *high),

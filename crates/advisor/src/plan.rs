@@ -2,12 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use trace_model::retiming::{Interval, PathLimit, Retiming};
+use trace_model::retiming::{FixEffect, Interval, PathLimit, Retiming};
 use trace_model::time::ns_to_ms;
 
 use crate::effects::HeldCount;
 use crate::finding::{Finding, FindingFix, FollowingTimePct, Range, UnknownFix, round4};
 use crate::fix::Fix;
+use crate::phrases;
 use crate::ruleset::RuleSet;
 use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
@@ -26,6 +27,8 @@ pub struct Plan {
     pub limit_pct: f64,
     /// The fixes in order.
     pub fixes: Vec<PlannedFix>,
+    /// Why the first fix comes first, as half a sentence; empty without fixes.
+    pub first_reason: String,
     /// The measured fixes behind the ranges of this plan.
     pub measured: MeasuredPredictions,
 }
@@ -37,8 +40,6 @@ pub struct MeasuredPredictions {
     pub family: Option<String>,
     /// Predictions for measured programs on devices of this generation, each by effects that were fitted without the program.
     pub on_family: HeldCount,
-    /// All predictions for measured programs.
-    pub overall: HeldCount,
     /// The generations on which fixes were measured.
     pub families: Vec<String>,
 }
@@ -51,7 +52,6 @@ impl MeasuredPredictions {
             ..Self::default()
         };
         for held in rules.fixes().iter().flat_map(|fix| &fix.held) {
-            all.overall += held.count;
             if family == Some(held.family.as_str()) {
                 all.on_family += held.count;
             }
@@ -183,7 +183,6 @@ pub(crate) fn apply(
                 fix: fix.name.clone(),
                 title: fix.title.clone(),
                 effort: fix.effort,
-                predicted_pct: effect.predicted_pct.into(),
                 alone_pct: effect.alone_pct.into(),
                 next_pct: effect.next_pct.into(),
                 plan_position: position,
@@ -192,6 +191,10 @@ pub(crate) fn apply(
                     pct: round4(time.pct),
                 }),
                 measured: measured_on(fix, family),
+                slower_because: fix
+                    .slower_because
+                    .clone()
+                    .filter(|_| phrases::is_slower(&effect.alone_pct.into())),
             });
         }
         if let Some(position) = position {
@@ -220,6 +223,7 @@ pub(crate) fn apply(
         unprofiled_ms: ms(retiming.unprofiled_ns),
         limit,
         limit_pct,
+        first_reason: first_reason(&planned, &retiming.fixes, fixes),
         fixes: planned,
         measured,
     }
@@ -299,9 +303,33 @@ fn set_gain(finding: &mut Finding, planned: &[PlannedFix], retiming: &Retiming) 
     finding.plan_position = fix.plan_position.filter(|_| takes_place);
 }
 
+/// The largest ratio of the ends of a range that is worth stating for several fixes.
+const MAX_STATED_SPAN: f64 = 2.0;
+
 impl Plan {
-    /// Time after all fixes, in ms.
-    pub fn after_ms(&self) -> Option<Range> {
-        self.fixes.last().map(|fix| fix.after_ms)
+    /// The fix up to which the plan is stated in one range: the last one; where the range after it spans more than a factor of
+    /// two, the last one after which it does not, or the first. Once these fixes are applied, a new recording narrows the rest.
+    pub fn stated(&self) -> Option<&PlannedFix> {
+        let is_narrow = |fix: &&PlannedFix| fix.after_ms.high <= MAX_STATED_SPAN * fix.after_ms.low;
+        self.fixes.iter().rev().find(is_narrow).or(self.fixes.first())
+    }
+}
+
+/// Why the first fix of the plan is the first, as half a sentence: by its least saving, effort, and confidence.
+fn first_reason(planned: &[PlannedFix], fixes: &[FixEffect], all: &[Fix]) -> String {
+    let Some(first) = planned.first() else { return String::new() };
+    let least = |effect: &&FixEffect| effect.alone_pct.low;
+    let known = fixes.iter().filter(|effect| effect.unknown.is_none());
+    let largest = known.rev().max_by(|a, b| least(a).total_cmp(&least(b)));
+    let own = fixes.iter().find(|effect| effect.name == first.fix);
+    let (Some(largest), Some(own)) = (largest, own) else { return String::new() };
+    let other = all.iter().find(|fix| fix.name == largest.name);
+    match other {
+        Some(other) if least(&largest) > least(&own) => {
+            let reason =
+                if other.effort > first.effort { "is more work" } else { "is less certain" };
+            format!("it saves most for its effort; \"{}\" may save more, but {reason}", other.title)
+        }
+        _ => "it saves most for certain".to_owned(),
     }
 }

@@ -91,6 +91,8 @@ pub(crate) struct RunTotals {
     pub(crate) memory_prediction: Option<String>,
     /// Generation of the devices, such as `Hopper`; `CPU` without a device.
     pub(crate) device_family: Option<String>,
+    /// Mean step before the profiler started, in ns; `None` if it was not timed.
+    pub(crate) unprofiled_step_ns: Option<i64>,
 }
 
 impl Report {

@@ -73,13 +73,19 @@ impl RunTraits {
         Self { traits: Jinja::from_object(Traits(traits)), capabilities }
     }
 
-    /// The capabilities that a rank of the run holds, or without a rank any of its ranks; `None` if unknown.
+    /// Mean step before the profiler started, in ns, of the slowest rank; `None` if it was not timed.
+    pub(crate) fn unprofiled_step_ns(&self) -> Option<i64> {
+        let run = self.context(&[], &[]).remove("run")?;
+        i64::try_from(run.get_attr("unprofiled_step_ns").ok()?).ok()
+    }
+
     /// Generation of the devices, such as `Hopper`; `CPU` without a device.
     pub(crate) fn device_family(&self) -> Option<String> {
         let run = self.context(&[], &[]).remove("run")?;
         run.get_attr("device_family").ok()?.as_str().map(str::to_owned)
     }
 
+    /// The capabilities that a rank of the run holds, or without a rank any of its ranks; `None` if unknown.
     pub(crate) fn held_by(&self, rank: Option<i64>) -> Option<Capabilities> {
         self.capabilities.of(rank)
     }

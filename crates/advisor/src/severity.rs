@@ -121,12 +121,12 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// Factor of the gain in the choice of the next fix.
+    /// Factor of the gain in the choice of the next fix: each level of effort is worth twice the saving.
     pub(crate) fn weight(self) -> f64 {
         match self {
             Self::Low => 1.0,
-            Self::Medium => 0.9,
-            Self::High => 0.75,
+            Self::Medium => 0.5,
+            Self::High => 0.25,
         }
     }
 

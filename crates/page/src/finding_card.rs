@@ -160,7 +160,7 @@ fn write_facts(finding: &Finding, out: &mut String) {
         format!("{} {} ({})", finding.measure(), finding.threshold, finding.threshold_at),
     ));
     for fix in &finding.fixes {
-        let alone = phrases::fix_effect(&fix.alone_pct);
+        let alone = phrases::fix_effect(fix);
         let place = match fix.plan_position {
             Some(position) => format!("{position} in the plan"),
             None if fix.alone_pct.high < 0.05 => "not in the plan".to_owned(),

@@ -77,8 +77,7 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
     };
     let of = match breakdown.steps {
         0 => String::new(),
-        1 => " (1 step)".to_owned(),
-        steps => format!(" (mean of {steps} steps)"),
+        steps => format!(" ({})", phrases::mean_of(steps, report.run.steps)),
     };
     let place = if breakdown.is_of_host() {
         "on the CPU".to_owned()
@@ -100,23 +99,24 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
         html(&of)
     );
     bar::write_now(&parts, 1.0, &format!("{what} by cause: {}", named(&parts)), out);
-    let saving = report.plan.as_ref().and_then(|plan| Some((plan, plan.after_ms()?)));
+    let saving = report.plan.as_ref().and_then(|plan| Some((plan, plan.stated()?.after_ms)));
     if let Some((plan, after)) = saving {
         let whole = plan.unprofiled_ms.mid.max(1e-9);
         let without = if plan.recorded_ms > 1.02 * plan.unprofiled_ms.mid {
-            format!(", from {} without the profiler", human(plan.unprofiled_ms.mid * 1e6))
+            format!(", from {} without the profiler", phrases::ms_range(&plan.unprofiled_ms))
         } else {
             String::new()
         };
         let _ = writeln!(
             out,
-            "<p class=\"bar-label\"><strong>It could take {}</strong>{} ({})</p>",
+            "<p class=\"bar-label\"><strong>It could take {}</strong>{}{} ({})</p>",
             html(&phrases::ms_range(&after)),
+            html(&phrases::stated_fixes(plan)),
             html(&without),
             html(&phrases::kind_of_ranges(&plan.measured))
         );
         let ends = ((after.low / whole).clamp(0.0, 1.0), (after.high / whole).clamp(0.0, 1.0));
-        bar::write_after(&parts, 1.0, ends, "The step with all fixes of the plan", out);
+        bar::write_after(&parts, 1.0, ends, "The step with these fixes", out);
     }
     out.push_str("<figcaption>\n<ul class=\"legend\">\n");
     // What rounds to nothing would be a color that is nowhere in the bar.
@@ -140,9 +140,10 @@ fn write_plan(report: &Report, plan: &Plan, out: &mut String) {
     let span = phrases::timed_span(plan);
     let _ = writeln!(
         out,
-        "<h2>Plan</h2>\n<p class=\"lead\">From timing the recording again under each fix. A {span} takes {} without the profiler; its critical path is mostly {}.</p>",
+        "<h2>Plan</h2>\n<p class=\"lead\">From timing the recording again under each fix. A {span} takes {} without the profiler; its critical path is mostly {}. The first comes first because {}.</p>",
         html(&phrases::ms_range(&plan.unprofiled_ms)),
         html(phrases::limit(&plan.limit)),
+        html_with_code(&plan.first_reason),
     );
     let _ = writeln!(
         out,

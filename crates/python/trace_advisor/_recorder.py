@@ -24,6 +24,26 @@ GZIP_LEVEL = 3
 WARMUP_STEPS = 2
 
 
+# Steps before the recording that are not timed: the first ones compile, allocate and fill caches.
+SETTLING_STEPS = 3
+# Fewer steps do not make a mean; more may contain an evaluation or a checkpoint.
+MIN_TIMED_STEPS, MAX_TIMED_STEPS = 3, 20
+
+
+def _time_when_devices_are_done():
+    """The time in ns once the devices of this process have done their work; None if that is unknown."""
+    torch = sys.modules.get("torch")
+    accelerator = getattr(torch, "accelerator", None)
+    try:
+        if accelerator is not None and accelerator.is_available():
+            accelerator.synchronize()
+        elif torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+    except Exception:  # A device that cannot be waited for makes the time unknown, not the training fail.
+        return None
+    return time.perf_counter_ns()
+
+
 def warn(message):
     """Prints a warning on stderr; never raises."""
     try:
@@ -98,13 +118,18 @@ def usable_cores():
     return count
 
 
-def with_processor(head):
-    """The beginning of a trace with an entry that describes the processor; unchanged if it is not a JSON object."""
+def with_properties(head, timed_steps=None):
+    """The beginning of a trace with entries that describe the processor and the steps that were timed before the recording.
+
+    `timed_steps` is their number and mean duration in ns. What is not a JSON object stays unchanged.
+    """
     start = head.find(b"{")
     if head[:start].strip() or not head[start + 1 :].lstrip().startswith(b'"'):
         return head
     try:
         entry = f'"processorProperties": {json.dumps(processor_properties())},'
+        if timed_steps is not None:
+            entry += '"unprofiledSteps": {{"count": {}, "mean_ns": {}}},'.format(*timed_steps)
     except Exception as error:  # The trace is worth more than its description.
         warn(f"the processor could not be described: {error}")
         return head
@@ -129,6 +154,7 @@ class TraceFolder:
         self.rank = process_rank()
         self.written_count = 0
         self.last_cycle = None  # The number in the name of the last file.
+        self.timed_steps = None  # Number and mean duration in ns of steps before the recording.
         if not is_exact:
             self.path = unused_folder(self.path)
 
@@ -139,7 +165,7 @@ class TraceFolder:
             written, compressed = os.path.join(work, "trace.json"), os.path.join(work, "trace.json.gz")
             profiler.export_chrome_trace(written)
             with open(written, "rb") as text, gzip.open(compressed, "wb", GZIP_LEVEL) as packed:
-                packed.write(with_processor(text.read(1 << 16)))
+                packed.write(with_properties(text.read(1 << 16), self.timed_steps))
                 shutil.copyfileobj(text, packed, 1 << 20)
             path = self._reserve(f"rank{self.rank}_cycle{{}}{TRACE_SUFFIX}")
             os.replace(compressed, path)
@@ -195,8 +221,13 @@ class Recorder:
         self.problem = None
         self.is_over = False
         self._start_step = max(first_step - warmup_steps, 0)
+        # Without room for enough steps, nothing is timed and no device waited for.
+        first_timed = max(SETTLING_STEPS, self._start_step - MAX_TIMED_STEPS)
+        has_room = self._start_step - first_timed >= MIN_TIMED_STEPS
+        self._first_timed = first_timed if has_room else self._start_step
         self._profiler = None
         self._others = None
+        self._timed_from = None  # Number of steps and time when the timing of unprofiled steps began.
 
     def watch(self):
         """Watches for profilers of the program from now on."""
@@ -211,6 +242,8 @@ class Recorder:
     def step(self, count=1):
         """Ends `count` steps at once. Outside of the recorded ones this is a comparison."""
         self.step_count += count
+        if self._timed_from is None and self._first_timed <= self.step_count < self._start_step:
+            self._timed_from = (self.step_count, _time_when_devices_are_done())
         if self.step_count >= self._start_step and not self.is_over:
             self._guard(self._advance)
 
@@ -236,8 +269,16 @@ class Recorder:
             self._profiler.on_trace_ready = None
         self._fail("the program uses torch.profiler itself; check the traces that it writes")
 
+    def _end_timing(self):
+        begin_step, begin_ns = self._timed_from or (self.step_count, None)
+        count = self.step_count - begin_step
+        end_ns = _time_when_devices_are_done() if begin_ns is not None and count >= MIN_TIMED_STEPS else None
+        if end_ns is not None:
+            self.folder.timed_steps = (count, (end_ns - begin_ns) // count)
+
     def _advance(self):
         if self._profiler is None:
+            self._end_timing()
             self._start()
         else:
             self._profiler.step()

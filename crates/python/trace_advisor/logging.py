@@ -18,7 +18,7 @@ PREFIX = "trace_advisor/"
 def scalars(report: Report) -> dict[str, float]:
     """Returns the numbers of a report by name, as they are logged.
 
-    `step_ms` is the duration of a step, `predicted_step_ms` that after all fixes, `idle_ratio` the share of time in
+    `step_ms` is the duration of a step, `predicted_step_ms` that with the fixes of the headline, `idle_ratio` the share of time in
     which the device does nothing, `findings` the number of findings, and `gain_pct/IN001` the share of the step in
     percent that the fix of a finding saves at least. What a recording does not show is left out.
     """

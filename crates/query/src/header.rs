@@ -31,8 +31,11 @@ pub enum Window {
     BeforeLastStep,
     /// From the first to the last of the device activities that [`Window::BeforeLastStep`] counts.
     ActivitySpan,
-    /// From the start of the first complete step to the end of the last, with the device work that they launched.
+    /// Every complete step, with the device work that it launched.
     CompleteSteps,
+    /// From the start of the first step that counts to the end of the last, with the device work that they launched: complete
+    /// steps without warm-up.
+    CountedSteps,
     /// All steps as they are marked on the host.
     AllSteps,
     /// All steps but the first.
@@ -59,6 +62,9 @@ impl Window {
             }
             Self::CompleteSteps => {
                 "complete steps, with the GPU work that they launched; without steps, the whole recording"
+            }
+            Self::CountedSteps => {
+                "complete steps without warm-up, with the GPU work that they launched; without steps, the whole recording"
             }
             Self::AllSteps => "all steps, the last one included",
             Self::LaterSteps => "all steps after the first",

@@ -86,7 +86,7 @@ pub(crate) fn evaluate(
     let mut retiming = None;
     if let Some(request) = &mut follow_ups.retiming {
         let start = Instant::now();
-        request.step_time_ns = step_time_ns;
+        request.step_time_ns = step_time_ns.or(request.step_time_ns);
         match or_reason(provider.retime(request))? {
             Ok((timed, left_out)) => {
                 retiming = Some(timed);

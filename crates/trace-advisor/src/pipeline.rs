@@ -164,7 +164,7 @@ impl Run {
         positions: &[f64],
     ) -> Result<Vec<FixEffect>, Error> {
         let Some(mut request) = report.follow_ups(rules).retiming else { return Ok(Vec::new()) };
-        request.step_time_ns = self.step_time_ns;
+        request.step_time_ns = self.step_time_ns.or(request.step_time_ns);
         request.curve_positions = positions.to_vec();
         let (retiming, _) = (&mut &*self).retime(&request)?;
         Ok(retiming.fixes)

@@ -11,7 +11,7 @@ pub struct RetimingRequest {
     pub fixes: Vec<FixEdits>,
     /// Ranks to time again; all ranks if empty.
     pub ranks: Vec<i64>,
-    /// Duration of a step without the profiler, if the user states it.
+    /// Duration of a step without the profiler, if the user states it or the recorder timed it.
     pub step_time_ns: Option<i64>,
     /// The scale of prediction errors.
     pub error: PredictionError,
@@ -210,9 +210,8 @@ pub struct Retiming {
 pub struct FixEffect {
     /// Name of the fix.
     pub name: String,
-    /// Percent of the unprofiled time that it saves alone, as the model predicts it.
-    pub predicted_pct: Interval,
-    /// The same, limited to the evidence: the percent of the recorded time that the fix may shorten.
+    /// Percent of the unprofiled time that it saves alone, limited to the evidence: the percent of the recorded time that the fix
+    /// may shorten.
     pub alone_pct: Interval,
     /// Percent of the unprofiled time that it saves after the fixes before it, limited in the same way.
     pub next_pct: Interval,

@@ -371,7 +371,10 @@ impl<'a> Contents<'a> {
             0 | 1 => String::new(),
             count => format!(", {count} ranks"),
         };
-        let mut text = format!("{extent}{device}{ranks}{marks}.");
+        let warm_up = self.recorded.ratio("warm_up_step_ns").map_or_else(String::new, |ns| {
+            format!("; the first takes {} and is warm-up, which no mean counts", human(ns))
+        });
+        let mut text = format!("{extent}{device}{ranks}{marks}{warm_up}.");
         if self.is_on_cpu() {
             text.push_str(&self.top_operator());
         }

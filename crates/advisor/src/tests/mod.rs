@@ -148,7 +148,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         Scope::Run,
         "rank_count *world_size vendor torch_device device_name step_source has_host \
          has_stacks is_training has_backward has_optimizer core_count \
-         thread_count has_fast_bfloat16 is_compiled has_graph_launches \
+         thread_count has_fast_bfloat16 unprofiled_step_ns is_compiled has_graph_launches \
          is_graphed differentiates_twice enters_autocast uses_fused_attention is_channels_last detects_anomaly optimizer \
          optimizer_implementation \
          has_fused_optimizer pins_copies loads_in_workers device_family has_tensor_cores has_tf32 has_bf16 \

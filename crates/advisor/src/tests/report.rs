@@ -146,7 +146,6 @@ fn effect(name: &str, alone: f64, next: f64, is_planned: bool) -> FixEffect {
     FixEffect {
         name: name.to_owned(),
         alone_pct: around(alone),
-        predicted_pct: around(alone),
         next_pct: around(next),
         step_ns: around(1e8 * (1.0 - next / 100.0)),
         is_planned,

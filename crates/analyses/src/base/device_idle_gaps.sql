@@ -1,6 +1,6 @@
 --! question = "When is the GPU idle, and what was the host doing in each gap?"
 --! row = "one idle gap of a device, with its causes"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["idle_gap_causes"]
 --! order = ["rank", "device", "ts_ns"]
 --! [columns]

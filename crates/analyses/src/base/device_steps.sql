@@ -1,7 +1,7 @@
---! question = "When does each complete step begin and end, its GPU work included?"
---! row = "one complete step of one rank, extended to the device work it launched"
---! window = "complete_steps"
---! needs = ["steps", "device_work"]
+--! question = "Which steps do the analyses count, and when do they begin and end, their GPU work included?"
+--! row = "one counted step of one rank, extended to the device work it launched"
+--! window = "counted_steps"
+--! needs = ["complete_steps"]
 --! order = ["rank", "ts_ns"]
 --! [columns]
 --! rank = "rank"
@@ -14,63 +14,8 @@
 --! host_end_ns = { doc = "end on the host", unit = "ns" }
 --! device_event_count = { doc = "device activities launched inside the step", unit = "count" }
 --! is_last = "the last step that was recorded"
---! is_anchored = "its duration compares with that of other steps; false for a first step before which no device work was recorded, if later steps start after their start on the host by more than 2 % of their time: the device may have been busy with earlier work too"
--- As in TensorBoard's plugin: trailing steps without device work are dropped if others have some, and
--- then the last one too, if it has less than 80 % of the activities of the one before. `ready_ns` covers the work
--- from before the first step, also where a selection of steps leaves out what came before.
-WITH
--- A step owns what it launched from beginning to end.
-owned AS (
-    SELECT w.rank, s.ts_ns AS host_ts_ns, count(*) AS device_event_count, max(w.end_ns) AS last_ns
-    FROM device_work w
-    JOIN steps s
-        ON s.rank = w.rank AND s.step = w.step
-        AND w.launch_ts_ns >= s.ts_ns AND w.launch_end_ns <= s.ts_ns + s.dur_ns
-    GROUP BY w.rank, s.ts_ns
-),
-bounds AS (
-    SELECT
-        s.rank, s.step, s.source, s.is_last, s.ready_ns,
-        s.ts_ns AS host_ts_ns,
-        s.ts_ns + s.dur_ns AS host_end_ns,
-        greatest(s.ts_ns + s.dur_ns, coalesce(o.last_ns, s.ts_ns + s.dur_ns)) AS end_ns,
-        coalesce(o.device_event_count, 0) AS device_event_count
-    FROM steps s
-    LEFT JOIN owned o ON o.rank = s.rank AND o.host_ts_ns = s.ts_ns
-),
-extended_steps AS (
-    SELECT
-        *,
-        greatest(host_ts_ns, coalesce(ready_ns, host_ts_ns), coalesce(max(end_ns) OVER earlier, host_ts_ns)) AS ts_ns,
-        row_number() OVER (PARTITION BY rank ORDER BY host_ts_ns) = 1 AS is_first,
-        sum(device_event_count) OVER (PARTITION BY rank) AS rank_events,
-        sum(device_event_count) OVER later AS later_events,
-        lag(device_event_count) OVER (PARTITION BY rank ORDER BY host_ts_ns) AS previous_events
-    FROM bounds
-    WINDOW
-        earlier AS (PARTITION BY rank ORDER BY host_ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        later AS (PARTITION BY rank ORDER BY host_ts_ns ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
-),
-complete_steps AS (
-    SELECT *, greatest(end_ns, ts_ns) - ts_ns AS dur_ns
-    FROM extended_steps
-    WHERE rank_events = 0
-        OR coalesce(later_events, 0) > 0
-        OR (device_event_count > 0 AND coalesce(0.8 * previous_events <= device_event_count, true))
-),
--- By how much the host is ahead when a step starts.
-leads AS (
-    SELECT rank, sum(ts_ns - host_ts_ns) AS lead_ns, sum(dur_ns) AS dur_ns
-    FROM complete_steps
-    WHERE NOT is_first
-    GROUP BY rank
-)
-SELECT
-    c.rank, c.step, c.source,
-    c.ts_ns,
-    c.ts_ns + c.dur_ns AS end_ns,
-    c.dur_ns,
-    c.host_ts_ns, c.host_end_ns, c.device_event_count, c.is_last,
-    NOT (c.is_first AND c.ready_ns IS NULL AND coalesce(l.lead_ns > 0.02 * l.dur_ns, false)) AS is_anchored
-FROM complete_steps c
-LEFT JOIN leads l ON l.rank = c.rank
+-- The one definition of the steps that count: complete, comparable with the others, and no warm-up. Means, counts and
+-- shares of a step refer to these steps in every view.
+SELECT rank, step, source, ts_ns, end_ns, dur_ns, host_ts_ns, host_end_ns, device_event_count, is_last
+FROM complete_steps
+WHERE is_counted

@@ -1,15 +1,15 @@
 --! question = "Which time span do idle and busy shares of a GPU refer to?"
 --! row = "one device of one rank: the window that idle shares refer to"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_steps", "device_work"]
 --! order = ["rank", "device"]
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
---! start_ns = { doc = "start of the first complete step, or where the device has done what was launched before it", unit = "ns" }
+--! start_ns = { doc = "start of the first step that counts, or where the device has done what was launched before it", unit = "ns" }
 --! end_ns = { doc = "end of the last complete step, the device work it launched included", unit = "ns" }
 --! window_ns = { doc = "from start to end", unit = "ns" }
---! step_count = { doc = "complete steps in the window; 0 where the whole recording stands for one", unit = "count" }
+--! step_count = { doc = "steps that count; 0 where the whole recording stands for one", unit = "count" }
 -- The same window for everything that is said about use and idle time of a device, so that causes add
 -- up to what they explain.
 SELECT

@@ -1,6 +1,6 @@
 --! question = "Is the host loading data, in forward, in backward or in the optimizer at a given moment?"
 --! row = "one interval of one step on the host spent in one phase"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_steps", "host_waits", "annotations", "cpu_ops"]
 --! order = ["rank", "ts_ns"]
 --! [columns]

@@ -1,6 +1,6 @@
 --! question = "Which Python code and operators are behind the idle time of each GPU?"
 --! row = "one device of one rank: the names behind its idle time of causes python and launching"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["idle_gap_causes", "device_windows", "python_frames", "annotations", "cpu_ops"]
 --! order = ["rank", "device"]
 --! [columns]

@@ -1,6 +1,6 @@
 --! question = "From when to when do the complete steps of a rank last on the host?"
 --! row = "one rank with steps: the extent of its complete steps on the host; of the recording where there are none"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_steps"]
 --! order = ["rank"]
 --! [columns]
@@ -9,7 +9,7 @@
 --! end_ns = { doc = "latest end of a step", unit = "ns" }
 --! first_end_ns = { doc = "earliest end of a step", unit = "ns" }
 --! steps_ns = { doc = "durations of the steps, added up; with the device work that a step launched where that is longer", unit = "ns" }
---! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count" }
+--! step_count = { doc = "steps that count; 0 where the whole recording stands for one", unit = "count" }
 SELECT
     rank,
     min(host_ts_ns) AS start_ns,

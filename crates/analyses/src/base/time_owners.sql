@@ -1,6 +1,6 @@
 --! question = "Which kernel, operator or idle cause does each piece of GPU time belong to?"
 --! row = "one piece of the analyzed window of a device, or of a rank without devices, and what its time belongs to"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_work", "device_windows", "idle_gap_causes", "critical_path"]
 --! order = ["rank", "device", "ts_ns"]
 --! when_empty = "the trace holds no host or device event"

@@ -1,6 +1,6 @@
 --! question = "Are gradients reduced more often than the optimizer needs them?"
 --! row = "one rank with communication on its devices: forward passes and reductions of gradients per update"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! scope = "run"
 --! needs = ["device_work", "device_windows", "comm_collectives", "comm_exposed", "annotations", "cpu_ops", "device_steps"]
 --! order = ["rank"]

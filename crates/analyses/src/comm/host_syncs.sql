@@ -1,6 +1,6 @@
 --! question = "Does the host block right after it launches a collective?"
 --! row = "one rank with communication on its devices: waits of the host right after the launch of a collective"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_work", "device_windows", "device_idle_gaps", "runtime_calls"]
 --! order = ["rank"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "How does a mean step split into computation, overlapped and exposed communication?"
 --! row = "one rank that communicates: its mean step"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["comm_overview_by_step"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no complete step, or no communication in it: neither a kernel of a communication library nor a collective that the host runs (gloo, MPI)"

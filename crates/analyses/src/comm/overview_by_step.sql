@@ -1,6 +1,6 @@
 --! question = "How do computation and communication share each step?"
 --! row = "one complete step of one rank that communicates"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_steps", "device_work", "comm_collectives", "cpu_ops", "annotations"]
 --! order = ["rank", "step"]
 --! when_empty = "the trace holds no complete step, or no communication in it: neither a kernel of a communication library nor a collective that the host runs (gloo, MPI)"

@@ -1,6 +1,6 @@
 --! question = "Does communication run on streams that also compute?"
 --! row = "one rank with communication on its devices: communication on streams that also compute"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! scope = "run"
 --! needs = ["device_work", "device_windows", "comm_exposed"]
 --! order = ["rank"]

@@ -5,8 +5,8 @@ use query::{ViewError, view_error};
 use rustc_hash::FxHashMap;
 
 use super::model::{
-    Activity, AnalysisWindow, Blocker, BlockerKind, EventTable, HostEvent, HostRole, RankEvents,
-    TimeClass, TrainingStep, kernel_class, may_block,
+    Activity, AnalysisWindow, Blocker, BlockerKind, CountedSteps, EventTable, HostEvent, HostRole,
+    RankEvents, TimeClass, TrainingStep, kernel_class, may_block,
 };
 use query::columns::{Names, get, ints, names};
 use query::rust_view::ViewInputs;
@@ -189,7 +189,7 @@ impl RankEventsBuilder {
         let batch = inputs.batch("steps")?;
         let (rank, step) = (ints(batch, "rank")?, ints(batch, "step")?);
         let (ts_ns, dur_ns) = (ints(batch, "ts_ns")?, ints(batch, "dur_ns")?);
-        let lane = ints(batch, "thread")?;
+        let (lane, counted_ns) = (ints(batch, "thread")?, ints(batch, "counted_ns")?);
         for row in 0..batch.num_rows() {
             let ts_ns = ts_ns.value(row);
             self.of(rank.value(row)).steps.push(TrainingStep {
@@ -197,6 +197,7 @@ impl RankEventsBuilder {
                 ts_ns,
                 end_ns: ts_ns.saturating_add(dur_ns.value(row).max(0)),
                 lane: get(&lane, row).map(|lane| lane as i32),
+                counted_ns: get(&counted_ns, row),
             });
         }
         Ok(())
@@ -212,6 +213,7 @@ impl RankEventsBuilder {
         events.sort_by_key(|r| r.rank);
         for mut events in events {
             events.steps.sort_by_key(|step| (step.ts_ns, step.number));
+            events.counted = CountedSteps::of(&events.steps);
             let window = if text.is_empty() {
                 match events.longest_step_run() {
                     Some((begin_ns, end_ns)) => Some(events.clip(begin_ns, end_ns)),
@@ -226,7 +228,10 @@ impl RankEventsBuilder {
                 }
                 let begin_ns = spans.iter().map(|&(begin_ns, _)| begin_ns).min();
                 let end_ns = spans.iter().map(|&(_, end_ns)| end_ns).max();
-                begin_ns.zip(end_ns).map(|(begin_ns, end_ns)| events.clip(begin_ns, end_ns))
+                let window =
+                    begin_ns.zip(end_ns).map(|(begin_ns, end_ns)| events.clip(begin_ns, end_ns));
+                events.counted = CountedSteps::of(&events.steps);
+                window
             };
             if let Some(window) = window {
                 ranks.push(RankTrace { events, window });

@@ -72,7 +72,13 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
         "device_syncs",
         "SELECT rank, name, device, stream, launch, wait_on_stream, wait_on_record FROM device_syncs",
     ),
-    ("steps", "SELECT rank, step, ts_ns, dur_ns, thread FROM steps ORDER BY rank, ts_ns, step"),
+    (
+        "steps",
+        "SELECT s.rank, s.step, s.ts_ns, s.dur_ns, s.thread, CASE WHEN c.is_counted THEN c.dur_ns END AS counted_ns
+         FROM steps s
+         LEFT JOIN complete_steps c ON c.rank = s.rank AND c.host_ts_ns = s.ts_ns AND c.step = s.step
+         ORDER BY s.rank, s.ts_ns, s.step",
+    ),
 ];
 
 /// `critical_path`: the segments of the path.

@@ -259,6 +259,8 @@ pub(super) struct TrainingStep {
     pub(super) end_ns: i64,
     /// Thread that ran the step; `None` if the whole trace counts as one step.
     pub(super) lane: Option<i32>,
+    /// Length with the device work of the step, see `complete_steps`; `None` for a step that does not count.
+    pub(super) counted_ns: Option<i64>,
 }
 
 /// All events of one rank that the graph is built from.
@@ -270,6 +272,24 @@ pub(super) struct RankEvents {
     pub(super) waits: Vec<Blocker>,
     /// Sorted by start.
     pub(super) steps: Vec<TrainingStep>,
+    /// Number and mean length of the steps that count: of the rank, or of the window if an annotation selects it.
+    pub(super) counted: CountedSteps,
+}
+
+/// The steps of a mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct CountedSteps {
+    pub(super) count: usize,
+    pub(super) mean_ns: f64,
+}
+
+impl CountedSteps {
+    pub(super) fn of(steps: &[TrainingStep]) -> Self {
+        let lengths = steps.iter().filter(|step| step.lane.is_some());
+        let lengths: Vec<i64> = lengths.filter_map(|step| step.counted_ns).collect();
+        let sum_ns: i64 = lengths.iter().sum();
+        Self { count: lengths.len(), mean_ns: sum_ns as f64 / lengths.len().max(1) as f64 }
+    }
 }
 
 /// The analyzed window of one rank.

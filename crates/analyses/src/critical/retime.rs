@@ -86,8 +86,8 @@ struct RankModel {
     recorded: Weights,
     /// Without the profiler: lower end, estimate and upper end of its overhead.
     unprofiled: [Weights; 3],
-    /// Recorded steps that the clock's mean spans, and steps in the window.
-    step_count: usize,
+    /// Steps in the window.
+    window_step_count: usize,
     /// Indexes of the device activities by device and start.
     activities_by_start: Vec<u32>,
 }
@@ -117,7 +117,7 @@ impl RankModel {
         recorded.keep_stream_gaps(&graph, STREAM_GAP_NS);
         let level = |position| OverheadLevel { position, ..OverheadLevel::EXPECTED };
         let unprofiled = [0, 1, 2].map(|position| overhead.without(&recorded, level(position)));
-        let step_count = clock.count();
+        let window_step_count = clock.window_step_count();
         let mut activities_by_start: Vec<u32> = (0..events.activities.len() as u32).collect();
         activities_by_start.sort_unstable_by_key(|&at| {
             let activity = &events.activities[at as usize];
@@ -130,7 +130,7 @@ impl RankModel {
             overhead,
             recorded,
             unprofiled,
-            step_count,
+            window_step_count,
             activities_by_start,
         }
     }
@@ -334,7 +334,7 @@ impl RankReplay {
             self.claims[fix].apply_at(base, &mut weights, position);
             workers_ns = workers_ns.max(self.claims[fix].workers_ns_at(position));
         }
-        self.step_ns(&weights).max(workers_ns / self.model.step_count.max(1) as f64)
+        self.step_ns(&weights).max(workers_ns / self.model.window_step_count.max(1) as f64)
     }
 
     /// Time that the threads to which fixes move host time need for a step.
@@ -344,7 +344,7 @@ impl RankReplay {
             self.claims[fix].workers_ns(if is_last { level } else { EffectLevel::Expected })
         };
         let all: f64 = fixes.iter().enumerate().map(of_fix).fold(0.0, f64::max);
-        all / self.model.step_count.max(1) as f64
+        all / self.model.window_step_count.max(1) as f64
     }
 
     /// Time on the critical path under fixes, by what limits it.
@@ -716,10 +716,10 @@ fn retime_ranks(
     let recorded_ns = run.recorded_ns();
     let limit = run.time_in_advance(&[]);
     let unprofiled_ns = run.unprofiled_ns();
-    let step_count = run.ranks.iter().map(|rank| rank.model.step_count).min().unwrap_or(0);
-    let overhead_ns = run
-        .slowest(&[])
-        .map_or(0.0, |rank| rank.model.overhead.sum_ns() / rank.model.step_count.max(1) as f64);
+    let step_count = run.ranks.iter().map(|rank| rank.model.clock.count()).min().unwrap_or(0);
+    let overhead_ns = run.slowest(&[]).map_or(0.0, |rank| {
+        rank.model.overhead.sum_ns() / rank.model.window_step_count.max(1) as f64
+    });
     let fixes = run.effects(request);
     Ok(Retiming {
         ranks: numbers,
@@ -770,13 +770,11 @@ impl RunReplay {
         let claims_anything = |fix: usize| {
             unknown[fix].is_none() && self.ranks.iter().any(|r| !r.claims[fix].is_empty())
         };
-        // As predicted, and no larger than the evidence.
-        let alone: Vec<[Interval; 2]> = per_item(fixes.clone(), |fix| {
+        let alone: Vec<Interval> = per_item(fixes.clone(), |fix| {
             if !claims_anything(fix) {
-                return [Interval::default(); 2];
+                return Interval::default();
             }
-            let predicted = self.saved_pct(&[], fix, request);
-            [predicted, at_most(predicted, self.evidence_pct(&[], &[fix]))]
+            at_most(self.saved_pct(&[], fix, request), self.evidence_pct(&[], &[fix]))
         });
         let mut left: Vec<usize> = fixes;
         left.retain(|&fix| claims_anything(fix));
@@ -789,7 +787,7 @@ impl RunReplay {
             // The next fix is the one that surely saves most after those before it, by weight.
             let before_ns = self.step_ns(&planned, Assumption::EXPECTED);
             let scores: Vec<f64> = per_item(left.clone(), |fix| {
-                self.least_saved_pct(&planned, fix, alone[fix][1]) * request.fixes[fix].weight
+                self.least_saved_pct(&planned, fix, alone[fix]) * request.fixes[fix].weight
             });
             let best = |among: &[usize]| {
                 among.iter().rev().copied().max_by(|&a, &b| scores[a].total_cmp(&scores[b]))
@@ -840,8 +838,7 @@ impl RunReplay {
             planned = with;
             effects.push(FixEffect {
                 name: request.fixes[fix].name.clone(),
-                predicted_pct: alone[fix][0],
-                alone_pct: alone[fix][1],
+                alone_pct: alone[fix],
                 next_pct,
                 step_ns,
                 limit,
@@ -859,8 +856,7 @@ impl RunReplay {
                 planned.iter().any(|&other| excludes(&request.fixes[fix], &request.fixes[other]));
             if excluded {
                 let name = request.fixes[fix].name.clone();
-                let [predicted_pct, alone_pct] = alone[fix];
-                return FixEffect { name, predicted_pct, alone_pct, ..FixEffect::default() };
+                return FixEffect { name, alone_pct: alone[fix], ..FixEffect::default() };
             }
             let with: Vec<usize> = planned.iter().copied().chain([fix]).collect();
             // It saves next to nothing: the estimate is enough.
@@ -869,8 +865,7 @@ impl RunReplay {
             let mid = 100.0 * (step_ns(&planned) - after_ns) / now_ns.max(1.0);
             FixEffect {
                 name: request.fixes[fix].name.clone(),
-                predicted_pct: alone[fix][0],
-                alone_pct: alone[fix][1],
+                alone_pct: alone[fix],
                 next_pct: Interval { low: mid.min(0.0), mid, high: mid.max(0.0) },
                 step_ns: Interval { low: after_ns, mid: after_ns, high: after_ns },
                 ..FixEffect::default()

@@ -11,8 +11,8 @@ use trace_model::retiming::{Edit, EditTarget, FittedEffect, FixEdits};
 use super::edits::{EdgeIndex, EffectLevel, RankClaims};
 use super::graph::{EdgeKind, Graph};
 use super::model::{
-    Activity, AnalysisWindow, Blocker, BlockerKind, EventTable, HostEvent, HostRole, RankEvents,
-    TimeClass, TrainingStep,
+    Activity, AnalysisWindow, Blocker, BlockerKind, CountedSteps, EventTable, HostEvent, HostRole,
+    RankEvents, TimeClass, TrainingStep,
 };
 use super::path::{self, PathSegment};
 use super::replay::{Weights, replay};
@@ -144,9 +144,11 @@ fn arbitrary_events() -> impl Strategy<Value = RankEvents> {
             events.waits.push(Blocker { kind, call, device: 0, stream, source_stream, record });
         }
         for ((ts_ns, dur_ns, lane), number) in steps.into_iter().zip(0..) {
-            events.steps.push(TrainingStep { number, ts_ns, end_ns: ts_ns + dur_ns, lane });
+            let (end_ns, counted_ns) = (ts_ns + dur_ns, (number > 0).then_some(dur_ns));
+            events.steps.push(TrainingStep { number, ts_ns, end_ns, lane, counted_ns });
         }
         events.steps.sort_by_key(|s| s.ts_ns);
+        events.counted = CountedSteps::of(&events.steps);
         events
     })
 }

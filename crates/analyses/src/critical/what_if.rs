@@ -3,7 +3,7 @@
 use super::graph::{EdgeKind, Graph};
 use rustc_hash::FxHashMap;
 
-use super::model::{Activity, RankEvents, TimeClass};
+use super::model::{Activity, CountedSteps, RankEvents, TimeClass};
 use super::replay::{Replay, Weights, replay};
 
 /// Factor for the duration of each class of time.
@@ -21,9 +21,6 @@ pub(super) const BUILT_IN_SCENARIOS: &[(&str, &str)] = &[
     ("kernels_2x_faster", "kernel=0.5"),
     ("sync_free", "sync=0"),
 ];
-
-/// A first step longer than this percentage of the median of the others is warm-up.
-const WARM_UP_FACTOR_PCT: i64 = 130;
 
 /// Larger factors say nothing useful about this run.
 const MAX_FACTOR: f64 = 1_000.0;
@@ -148,31 +145,34 @@ pub(super) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64
     (times, end_ns)
 }
 
-/// Step lengths under given times: from the moment when all work of the previous step was done, on host and device,
-/// to that of this step. The first step begins with its mark.
+/// The mean step under given times. As recorded, it is the mean of the steps that count, see `complete_steps`; other times
+/// lengthen and shorten it by the ratio in which the graph's own mean changes.
 #[derive(Debug)]
 pub(super) struct StepClock {
-    /// Node that begins the first step, if there are steps.
+    /// Node that begins the steps of the mean: the mark of the first, or the end of the mark before it.
     begin_node: Option<u32>,
-    /// The first step is warm-up, and no part of the mean.
-    has_warm_up: bool,
-    /// Node that begins the steps of the mean.
-    mean_begin_node: Option<u32>,
-    /// Node that ends the device work of earlier steps that the first step of the mean finds, if there is any.
-    earlier_work: Option<u32>,
+    /// Nodes of which the last one ends the device work of earlier steps that the first step of the mean finds, if there is any.
+    earlier_work: Vec<u32>,
     /// Nodes between which the main thread waits when that work ends.
     wait_for_earlier: Option<(u32, u32)>,
-    /// For each step, the nodes of which the last one ends it; first that of its mark.
+    /// For each step of the mean, the nodes of which the last one ends it; first that of its mark.
     ends: Vec<Vec<u32>>,
+    /// Number of steps in the window.
+    window_step_count: usize,
+    counted: CountedSteps,
+    /// Recorded mean over the graph's own.
+    scale: f64,
 }
 
 impl StepClock {
     pub(super) fn new(graph: &Graph, events: &RankEvents) -> Self {
+        let recorded = |node: u32| graph.nodes[node as usize].ts_ns;
         let host_node = |lane: Option<i32>, ts_ns: i64| {
             let timeline = lane.and_then(|lane| graph.host.timeline(lane))?;
             graph.host_node(timeline, ts_ns)
         };
         let mut ends: Vec<Vec<u32>> = Vec::new();
+        let mut is_counted: Vec<bool> = Vec::new();
         let mut begin_node = None;
         let mut numbers: Vec<(i64, usize)> = Vec::new();
         for step in &events.steps {
@@ -181,6 +181,7 @@ impl StepClock {
             begin_node = begin_node.or(Some(first));
             numbers.push((step.number, ends.len()));
             ends.push(vec![last]);
+            is_counted.push(step.counted_ns.is_some());
         }
         numbers.sort_unstable();
         for (activity, &node) in events.activities.iter().zip(&graph.activity_ends) {
@@ -189,77 +190,83 @@ impl StepClock {
                 ends[numbers[at].1].push(node);
             }
         }
-        let earlier_work = earlier_work(graph, events, &numbers);
-        let (has_warm_up, mean_begin_node) = (false, begin_node);
-        let wait_for_earlier = None;
-        let mut clock =
-            Self { begin_node, has_warm_up, mean_begin_node, earlier_work, wait_for_earlier, ends };
-        clock.skip_warm_up(|node| graph.nodes[node as usize].ts_ns);
-        clock.wait_for_earlier = clock.earlier_work.and_then(|node| {
+        let window_step_count = ends.len();
+        let mut earlier_work: Vec<u32> =
+            earlier_work(graph, events, &numbers).into_iter().collect();
+        // Steps between those that count are part of the stretch.
+        let first = is_counted.iter().position(|&counts| counts).unwrap_or(0);
+        let end = is_counted.iter().rposition(|&counts| counts).map_or(ends.len(), |last| last + 1);
+        if first > 0 {
+            begin_node = ends[first - 1].first().copied();
+            let activities = ends[..first].iter().filter_map(|nodes| nodes.get(1..));
+            earlier_work.extend(activities.flatten());
+        }
+        let earlier_ns = earlier_work.iter().map(|&node| recorded(node)).max();
+        let wait_for_earlier = earlier_ns.and_then(|ended_ns| {
             let main = graph.host.main?;
-            let ended_ns = graph.nodes[node as usize].ts_ns;
             let waits = &graph.host.waits[main];
             let next = waits.partition_point(|&(begin_ns, _)| begin_ns < ended_ns);
             let &(begin_ns, end_ns) = waits.get(next.checked_sub(1)?)?;
             let nodes = (graph.host_node(main, begin_ns)?, graph.host_node(main, end_ns)?);
             (end_ns > ended_ns).then_some(nodes)
         });
+        ends.truncate(end);
+        ends.drain(..first);
+        let counted = events.counted;
+        let mut clock = Self {
+            begin_node,
+            earlier_work,
+            wait_for_earlier,
+            ends,
+            window_step_count,
+            counted,
+            scale: 1.0,
+        };
+        if let Some(own_ns) = clock.mean(recorded).filter(|ns| *ns > 0.0 && counted.count > 0) {
+            clock.scale = counted.mean_ns / own_ns;
+        }
         clock
     }
 
-    /// Leaves the first of three steps or more out of the mean if it took much longer than the others.
-    fn skip_warm_up(&mut self, time: impl Fn(u32) -> i64) {
-        let Some(begin_node) = self.begin_node else { return };
-        let done_node = |nodes: &[u32]| nodes.iter().copied().max_by_key(|&node| time(node));
-        let mut before_ns = self.earlier_work.map_or(i64::MIN, &time).max(time(begin_node));
-        let mut lengths = Vec::with_capacity(self.ends.len());
-        for nodes in &self.ends {
-            let done_ns = done_node(nodes).map_or(before_ns, &time).max(before_ns);
-            lengths.push(done_ns - before_ns);
-            before_ns = done_ns;
-        }
-        let Some((&first_ns, others)) = lengths.split_first().filter(|(_, o)| o.len() >= 2) else {
-            return;
-        };
-        let mut others = others.to_vec();
-        others.sort_unstable();
-        if first_ns > others[others.len() / 2] * WARM_UP_FACTOR_PCT / 100 {
-            self.has_warm_up = true;
-            self.mean_begin_node = self.ends[0].first().copied();
-            self.earlier_work = done_node(&self.ends[0]);
+    /// Number of steps that the mean is of.
+    pub(super) fn count(&self) -> usize {
+        if self.counted.count > 0 && !self.ends.is_empty() {
+            self.counted.count
+        } else {
+            self.ends.len()
         }
     }
 
-    /// Number of steps.
-    pub(super) fn count(&self) -> usize {
-        self.ends.len()
+    /// Number of steps in the window.
+    pub(super) fn window_step_count(&self) -> usize {
+        self.window_step_count
     }
 
     /// The time from which devices work on the steps of the mean: the end of earlier work, if there is any.
     pub(super) fn devices_begin_ns(&self, graph: &Graph) -> i64 {
-        let nodes = [self.mean_begin_node, self.earlier_work].into_iter().flatten();
-        let begin_ns = nodes.map(|node| graph.nodes[node as usize].ts_ns).max();
+        let nodes = self.begin_node.iter().chain(&self.earlier_work);
+        let begin_ns = nodes.map(|&node| graph.nodes[node as usize].ts_ns).max();
         begin_ns.unwrap_or(graph.window.begin_ns)
     }
 
-    /// The mean step, if there are steps: the longer of the mean on the host, from the first mark to the end of the
-    /// last without waiting for earlier work, and the mean on the devices, from the end of earlier work to the end of
-    /// all. In a long run both are equal; in a short recording the side that is ahead seems to be faster. Where no
+    /// The mean step, if there are steps. The graph's own mean is the longer of the mean on the host, from the first mark to
+    /// the end of the last without waiting for earlier work, and the mean on the devices, from the end of earlier work to the
+    /// end of all. In a long run both are equal; in a short recording the side that is ahead seems to be faster. Where no
     /// node comes later, the mean does not grow.
     pub(super) fn mean(&self, time: impl Fn(u32) -> i64) -> Option<f64> {
-        let steady = &self.ends[usize::from(self.has_warm_up)..];
-        let begin_ns = time(self.mean_begin_node?);
-        let host_ns = steady.iter().filter_map(|nodes| nodes.first()).map(|&node| time(node));
+        let begin_ns = time(self.begin_node?);
+        let host_ns = self.ends.iter().filter_map(|nodes| nodes.first()).map(|&node| time(node));
         let host_end_ns = host_ns.max()?;
         let mut host_ns = host_end_ns - begin_ns;
-        if let (Some((from, to)), Some(earlier)) = (self.wait_for_earlier, self.earlier_work) {
-            let until_ns = time(to).min(time(earlier)).min(host_end_ns);
+        let earlier_ns = self.earlier_work.iter().map(|&node| time(node)).max();
+        if let (Some((from, to)), Some(earlier_ns)) = (self.wait_for_earlier, earlier_ns) {
+            let until_ns = time(to).min(earlier_ns).min(host_end_ns);
             host_ns -= (until_ns - time(from).max(begin_ns)).max(0);
         }
-        let devices_begin_ns = self.earlier_work.map_or(begin_ns, |node| time(node).max(begin_ns));
-        let done_ns = steady.iter().flatten().map(|&node| time(node)).max()?;
+        let devices_begin_ns = earlier_ns.map_or(begin_ns, |ns| ns.max(begin_ns));
+        let done_ns = self.ends.iter().flatten().map(|&node| time(node)).max()?;
         let longest_ns = host_ns.max(done_ns - devices_begin_ns);
-        Some(longest_ns.max(0) as f64 / steady.len() as f64)
+        Some(self.scale * longest_ns.max(0) as f64 / self.ends.len() as f64)
     }
 }
 

@@ -1,6 +1,6 @@
 --! question = "How long is the GPU in each state in each step (input of `advisor diff`)?"
 --! row = "one state of the devices of a rank in one complete step, with its duration"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_steps", "device_work"]
 --! order = ["rank", "step", "state"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "Which module does each collective of FSDP serve, and how much of it does computation hide?"
 --! row = "one collective that FSDP called for one module"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["annotations", "comm_collectives", "kernels", "cpu_ops", "ranks", "device_steps"]
 --! order = ["rank", "collective"]
 --! when_empty = "the trace holds no ranges of FSDP (FSDP::all_gather, of fully_shard in PyTorch 2.4 and later) with collectives in complete steps"

@@ -1,6 +1,6 @@
 --! question = "Which layers wait for their parameters in FSDP, in forward and in backward?"
 --! row = "one kind of collective for one module in one pass on one rank"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["fsdp_collectives"]
 --! sort = ["exposed_ns"]
 --! order = ["rank", "module", "pass", "name"]

@@ -1,6 +1,6 @@
 --! question = "How much time does each rank wait for parameters that FSDP gathers?"
 --! row = "one rank"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["fsdp_collectives", "fsdp_layers", "device_steps", "ranks", "active_ranks"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"

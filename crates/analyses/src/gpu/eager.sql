@@ -1,6 +1,6 @@
 --! question = "How much time would torch.compile save between and within kernels?"
 --! row = "one device of one rank: the idle and kernel time that compiling the model would reduce"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["gpu_idle_causes", "idle_gap_causes", "kernel_families", "run_warmup", "serving_marks", "cpu_ops"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

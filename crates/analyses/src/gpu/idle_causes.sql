@@ -1,6 +1,6 @@
 --! question = "Why is the GPU idle?"
 --! row = "one device of one rank: its idle time, each nanosecond under one cause"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["idle_gap_causes", "cpu_computations", "device_windows", "device_work", "graph_launches", "idle_names"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -1,7 +1,7 @@
 --! question = "What share of the GPU's peak FLOPS does the model use in each step (MFU, HFU)?"
 --! row = "one complete step of one rank: its model FLOPs utilization"
 --! window = "complete_steps"
---! needs = ["roofline_calls", "roofline_devices", "device_steps", "device_work", "matmul_calls"]
+--! needs = ["roofline_calls", "roofline_devices", "complete_steps", "device_work", "matmul_calls"]
 --! order = ["rank", "step"]
 --! requires = ["device_activity"]
 --! [columns]
@@ -9,7 +9,7 @@
 --! step = "step number; the whole recording where there are no steps"
 --! source = "kind of mark; trace where the whole recording stands for one"
 --! step_ns = { doc = "duration, device work included", unit = "ns", metric = "step" }
---! is_anchored = "the duration compares with that of other steps, see step_time"
+--! is_counted = "views of complete steps count it, see step_time"
 --! flops = { doc = "operations of all modeled matmuls, convolutions and attention", metric = "step" }
 --! model_flops = { doc = "of them, without what is computed again in backward (activation checkpointing)", metric = "step" }
 --! recomputed_ratio = { doc = "the rest over flops", unit = "ratio", metric = "step" }
@@ -70,18 +70,18 @@ products AS (
 ),
 steps AS (
     SELECT
-        s.rank, s.step, s.source, s.dur_ns AS step_ns, s.is_anchored, c.flops, c.model_flops, d.dtype, c.device_count,
+        s.rank, s.step, s.source, s.dur_ns AS step_ns, s.is_counted, c.flops, c.model_flops, d.dtype, c.device_count,
         d.peak_tflops * c.device_count AS peak_tflops, r.peak_source,
         r.low_tflops * c.device_count AS low_tflops, r.high_tflops * c.device_count AS high_tflops,
         ratio!(coalesce(c.modeled_ns, 0), greatest(p.matmul_ns, coalesce(c.modeled_ns, 0))) AS matmul_modeled_ratio
-    FROM device_steps s
+    FROM complete_steps s
     LEFT JOIN sums c ON c.rank = s.rank AND c.step = s.step
     LEFT JOIN dominant d ON d.rank = s.rank AND d.step = s.step AND d.place = 1
     LEFT JOIN rates r ON r.rank = s.rank AND r.dtype = d.dtype
     LEFT JOIN products p ON p.rank = s.rank AND p.step = s.step
 )
 SELECT
-    rank, step, source, step_ns, is_anchored, flops, model_flops,
+    rank, step, source, step_ns, is_counted, flops, model_flops,
     (flops - model_flops) / nullif(flops, 0) AS recomputed_ratio,
     dtype, device_count, peak_tflops, peak_source, matmul_modeled_ratio,
     CASE WHEN matmul_modeled_ratio >= 0.9 THEN model_flops / nullif(step_ns, 0) / 1000 END AS model_tflops_per_s,

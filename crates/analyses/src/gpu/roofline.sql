@@ -1,6 +1,6 @@
 --! question = "How close do the kernels of a GPU come to what it can do?"
 --! row = "one device of one rank: its kernel time compared with what the device achieves, by kind of work"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_work", "device_windows", "matmul_calls", "roofline_calls", "op_roofline", "roofline_devices", "cpu_ops"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

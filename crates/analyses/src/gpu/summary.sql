@@ -1,6 +1,6 @@
 --! question = "How well is each GPU used: busy time, SMs, occupancy, tensor cores?"
 --! row = "one device on which a rank ran kernels"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["gpu_utilization", "gpu_tensor_cores", "device_properties", "device_work"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "Do matmuls run on tensor cores?"
 --! row = "one device of one rank: use of tensor cores by its matmuls"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_work", "device_windows", "device_properties", "matmul_calls", "roofline_calls", "roofline_devices"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "How expensive are copies between host and GPU, and is the memory pinned?"
 --! row = "one device of one rank: copies between host and device"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["memcpys", "device_work", "device_windows", "device_idle_gaps", "graph_launches"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "How busy is each GPU?"
 --! row = "one device of one rank"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_load", "device_windows", "device_work", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "How busy is each GPU in each step?"
 --! row = "one device in one complete step"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_load"]
 --! order = ["rank", "device", "step"]
 --! requires = ["device_activity"]

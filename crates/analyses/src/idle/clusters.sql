@@ -1,6 +1,6 @@
 --! question = "Is the idle time concentrated in a few stretches?"
 --! row = "one device of one rank: clusters of idle time, the parts of its window in which it is idle more than half of the time"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["idle_gap_causes", "device_windows"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -45,7 +45,7 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
     ("warmups", "SELECT rank, thread, kind, name, ts_ns, end_ns FROM host_warmups"),
     (
         "first_steps",
-        "SELECT rank, min(end_ns) AS end_ns FROM device_steps WHERE source <> 'trace' GROUP BY rank HAVING count(*) >= 2",
+        "SELECT rank, min(end_ns) AS end_ns FROM complete_steps WHERE source <> 'trace' GROUP BY rank HAVING count(*) >= 2",
     ),
     ("sampled", "SELECT rank FROM trace_sampling WHERE is_sampled"),
     (

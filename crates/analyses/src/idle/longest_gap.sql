@@ -1,6 +1,6 @@
 --! question = "What is the longest time that the GPU is idle, and why?"
 --! row = "the longest idle gap between two activities on any device of one rank"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_idle_gaps", "device_windows", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "Which lines of the program leave the GPU idle?"
 --! row = "one line of the program on one rank, with the time its devices are idle because of it"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! sort = ["idle_ns"]
 --! needs = ["idle_gap_causes"]
 --! order = ["rank", "source"]

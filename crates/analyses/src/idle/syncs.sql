@@ -1,6 +1,6 @@
 --! question = "Which synchronizations (item(), copies, synchronize calls) leave the GPU idle?"
 --! row = "one device of one rank: idle time caused by waits for the device, by kind of wait"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["idle_gap_causes", "idle_waits", "device_windows", "host_waits", "memcpys", "device_work", "gpu_idle_causes"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

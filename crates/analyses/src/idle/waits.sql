@@ -1,6 +1,6 @@
 --! question = "Which single waits for the GPU lead to idle time?"
 --! row = "one part of an idle gap that one call waiting for the device explains"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["idle_gap_causes"]
 --! order = ["rank", "device", "ts_ns", "kind", "name", "op_name", "source"]
 --! when_empty = "no device of the trace is idle because the host waited for it"

@@ -1,6 +1,6 @@
 --! question = "How much GPU time goes to matmuls, convolutions, attention, casts, copies and layout changes?"
 --! row = "one device of one rank: its time by family of kernels"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_work", "device_windows", "cpu_ops", "gpu_utilization"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

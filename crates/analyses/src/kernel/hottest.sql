@@ -1,6 +1,6 @@
 --! question = "Which one kernel takes the most time on each GPU, and what limits it?"
 --! row = "one device of one rank, with the kernel that takes most of its time"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_work", "device_windows", "cpu_ops", "op_roofline"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

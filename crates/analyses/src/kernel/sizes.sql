@@ -1,6 +1,6 @@
 --! question = "Are the kernels too short to keep the GPU busy?"
 --! row = "one device of one rank"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_activities", "device_windows", "graph_launches", "idle_gap_causes"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

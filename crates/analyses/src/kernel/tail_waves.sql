@@ -1,6 +1,6 @@
 --! question = "Which kernels waste SMs in their last wave of blocks?"
 --! row = "one kernel with one grid that needs more than one wave of blocks on one device"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! sort = ["kernel_ns"]
 --! needs = ["kernel_runs", "device_windows", "device_properties"]
 --! order = ["rank", "device", "kernel_ns", "name", "grid"]

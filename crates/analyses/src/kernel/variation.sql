@@ -1,6 +1,6 @@
 --! question = "Do the same kernels take different times, and why?"
 --! row = "one device of one rank: variation between executions of the same kernel, and its causes"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_work", "device_windows", "kernel_runs", "kernels", "cpu_ops", "graph_matches"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "Are DataLoader workers started again and again?"
 --! row = "one rank: DataLoader iterators made after the first step"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["ranks", "cpu_ops", "python_frames", "step_extents"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

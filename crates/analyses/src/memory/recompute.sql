@@ -1,6 +1,6 @@
 --! question = "How much time does activation checkpointing cost, and is it needed?"
 --! row = "one rank: forward passes that activation checkpointing recomputes in the backward pass"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["kernels", "cpu_ops", "python_frames", "device_windows", "memory_peak"]
 --! order = ["rank"]
 --! requires = ["device_activity"]

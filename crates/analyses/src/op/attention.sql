@@ -1,6 +1,6 @@
 --! question = "Is attention fused, and what would fusing it save?"
 --! row = "one device of one rank: time in fused and unfused attention"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_windows", "device_work", "cpu_ops", "roofline_attention", "op_roofline"]
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]

@@ -1,6 +1,6 @@
 --! question = "Which matmuls and convolutions are far below what the GPU can do?"
 --! row = "one matmul or convolution with inputs of one kind on one device, compared with what the device achieves"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! sort = ["loss_ns"]
 --! needs = ["op_roofline"]
 --! order = ["rank", "device", "loss_ns", "name", "input_dims"]

@@ -1,6 +1,6 @@
 --! question = "Do shapes change from call to call, and are convolution biases wasted before batch norm?"
 --! row = "one rank: shapes and order of operator calls at each call site"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["cpu_ops", "kernels", "memcpys", "device_steps", "ranks", "run_warmup", "gpu_idle_causes"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

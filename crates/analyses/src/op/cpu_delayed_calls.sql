@@ -1,6 +1,6 @@
 --! question = "Which calls of an operator take far longer than other calls with the same inputs?"
 --! row = "one call on the CPU that takes at least 0.2 ms and three times as long as three quarters of the calls of that operator with inputs of the same shapes and types; ranks without device activity only"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! sort = ["delay_ns"]
 --! needs = ["cpu_ops", "op_cpu_work", "device_steps"]
 --! order = ["rank", "ts_ns", "thread", "name"]

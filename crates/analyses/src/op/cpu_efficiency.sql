@@ -1,6 +1,6 @@
 --! question = "How well does a program on the CPU use the processor?"
 --! row = "one rank; of one with device activity, the fact only"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["roofline_cpu_calls", "roofline_cpu_chain_calls", "op_cpu_work", "op_cpu_delayed_calls", "device_steps"]
 --! order = ["rank"]
 --! requires = ["host_operators"]

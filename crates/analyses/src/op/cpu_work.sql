@@ -1,6 +1,6 @@
 --! question = "Where does the time of a program on the CPU go?"
 --! row = "one rank; of one with device activity, the fact only"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["cpu_ops", "annotations", "runtime_calls", "memory_events", "collectives", "device_steps", "device_work"]
 --! order = ["rank"]
 --! requires = ["host_operators"]

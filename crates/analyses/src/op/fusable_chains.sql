@@ -1,6 +1,6 @@
 --! question = "Which pointwise operators could be fused into one kernel?"
 --! row = "operators that follow each other on the same data and could be one kernel, with inputs of one kind"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! sort = ["gain_ns"]
 --! needs = ["roofline_chains", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name"]

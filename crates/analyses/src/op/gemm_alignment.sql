@@ -1,6 +1,6 @@
 --! question = "Which matmuls have dimensions that are not aligned for tensor cores?"
 --! row = "one matmul with inputs of one shape: its alignment to 16 bytes"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! sort = ["kernel_ns"]
 --! needs = ["roofline_calls", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "shapes"]

@@ -1,6 +1,6 @@
 --! question = "Do Python loops index tensors element by element?"
 --! row = "one rank: loops that index tensors element by element"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["cpu_ops", "device_idle_gaps", "device_windows", "ranks"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

@@ -1,6 +1,6 @@
 --! question = "Which operators are bound by compute, which by memory, and how far from the limit?"
 --! row = "one operator on one device with inputs of one kind (shapes, types, strides, masks), in the analyzed window"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! sort = ["kernel_ns"]
 --! needs = ["roofline_calls", "roofline_devices", "device_windows"]
 --! order = ["rank", "device", "kernel_ns", "name", "input_dims", "input_types"]

@@ -1,6 +1,6 @@
 --! question = "How much of each step does a stage of a pipeline not compute, and why?"
 --! row = "one complete step on one rank of a pipeline"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! scope = "run"
 --! needs = ["pipeline_microbatches", "pipeline_messages", "pipeline_stages", "device_steps", "device_work"]
 --! order = ["rank", "step"]
@@ -51,7 +51,7 @@ messages AS (
     JOIN members m ON m.rank = g.rank
     WHERE g.is_timed
 ),
-complete_steps AS (
+stage_steps AS (
     SELECT s.rank, s.step, s.ts_ns, s.end_ns, row_number() OVER (PARTITION BY s.rank ORDER BY s.ts_ns) AS place
     FROM device_steps s
     JOIN (SELECT DISTINCT rank, step FROM passes) p ON p.rank = s.rank AND p.step = s.step
@@ -84,7 +84,7 @@ phases AS (
         s.rank, s.step, s.place, s.ts_ns, s.end_ns,
         least(greatest(coalesce(o.first_backward_ns, o.first_forward_ns), s.ts_ns), s.end_ns) AS steady_from_ns,
         least(greatest(coalesce(o.last_forward_ns, s.ts_ns), coalesce(o.first_backward_ns, o.first_forward_ns), s.ts_ns), s.end_ns) AS drain_from_ns
-    FROM complete_steps s
+    FROM stage_steps s
     JOIN orders o ON o.rank = s.rank AND o.step = s.step
 ),
 intervals AS (
@@ -144,7 +144,7 @@ joined AS (
         o.forward_count, o.backward_count, o.weight_count, o.overlapped_count, o.weight_ns,
         o.last_forward_ns > o.first_backward_ns AS alternates
     FROM sums t
-    JOIN complete_steps s ON s.rank = t.rank AND s.place = t.step_place
+    JOIN stage_steps s ON s.rank = t.rank AND s.place = t.step_place
     JOIN orders o ON o.rank = s.rank AND o.step = s.step
     JOIN members m ON m.rank = t.rank
 ),

@@ -1,6 +1,6 @@
 --! question = "Which microbatches does each rank of a pipeline compute, and when?"
 --! row = "one pass of one microbatch on one rank: forward, backward, or weight"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["pipeline_messages", "annotations", "cpu_ops", "device_work", "device_steps"]
 --! order = ["rank", "step", "pass"]
 --! when_empty = "no rank sends or receives messages within complete steps, so the trace shows no pipeline; or neither ranges nor operators mark the passes"
@@ -24,7 +24,7 @@
 WITH messages AS (
     SELECT rank, step, host_ts_ns AS ts_ns FROM pipeline_messages WHERE step IS NOT NULL
 ),
-complete_steps AS (
+stage_steps AS (
     SELECT rank, step, host_ts_ns, host_end_ns
     FROM device_steps
     WHERE rank IN (SELECT DISTINCT rank FROM messages)
@@ -66,7 +66,7 @@ marks AS (
     SELECT a.rank, a.step, n.stage, n.kind, n.microbatch, n.named_by, a.ts_ns, a.ts_ns + a.dur_ns AS end_ns
     FROM annotations a
     JOIN names n ON n.name = a.name
-    JOIN complete_steps s ON s.rank = a.rank AND s.step = a.step
+    JOIN stage_steps s ON s.rank = a.rank AND s.step = a.step
     WHERE NOT a.on_device AND a.dur_ns > 0
 ),
 -- Operators of the pipeline's steps, without those that communicate.
@@ -74,7 +74,7 @@ work AS (
     SELECT o.rank, o.step, o.ts_ns, o.ts_ns + o.dur_ns AS end_ns,
         o.name LIKE 'autograd::engine::evaluate\_function%' AS is_backward
     FROM cpu_ops o
-    JOIN complete_steps s ON s.rank = o.rank AND s.step = o.step
+    JOIN stage_steps s ON s.rank = o.rank AND s.step = o.step
     WHERE o.name LIKE 'aten::%' OR o.name LIKE 'autograd::engine::evaluate\_function%'
 ),
 -- Where no range has a name: operators between two messages are one pass, and those of autograd are a backward pass.

@@ -1,6 +1,6 @@
 --! question = "How large is the bubble of a pipeline, and what of it is the schedule, unequal stages, the rest?"
 --! row = "one rank: the mean step of its pipeline"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! scope = "run"
 --! needs = ["pipeline_bubble", "pipeline_messages", "pipeline_stages", "pipeline_microbatches", "ranks", "active_ranks"]
 --! order = ["rank"]

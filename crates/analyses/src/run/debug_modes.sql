@@ -1,6 +1,6 @@
 --! question = "Do print calls or anomaly detection slow the run down?"
 --! row = "one rank: calls of print, and searches of gradients for NaN in autograd's anomaly mode"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["ranks", "cpu_ops", "python_frames", "step_extents", "device_idle_gaps", "device_windows", "kernels"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

@@ -1,6 +1,6 @@
 --! question = "How much time does gradient clipping take?"
 --! row = "one rank: gradient clipping with clip_grad_norm_"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["ranks", "cpu_ops", "python_frames", "step_extents"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

@@ -1,6 +1,6 @@
 --! question = "Does the gradient scaler leave the GPU idle?"
 --! row = "one rank: device idle time under the reads of a gradient scaler"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["ranks", "cpu_ops", "device_idle_gaps", "device_windows"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

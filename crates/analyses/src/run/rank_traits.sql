@@ -1,7 +1,7 @@
 --! question = "Which framework, device and features does each rank use?"
 --! row = "one rank: what its trace shows of the program"
 --! window = "recording"
---! needs = ["ranks", "steps", "python_frames", "cpu_ops", "annotations", "runtime_calls", "kernels", "memcpys", "device_properties", "processors", "run_debug_modes", "loader_fetches"]
+--! needs = ["ranks", "steps", "python_frames", "cpu_ops", "annotations", "runtime_calls", "kernels", "memcpys", "device_properties", "processors", "unprofiled_steps", "run_debug_modes", "loader_fetches"]
 --! order = ["rank"]
 --! when_empty = "the run has no rank"
 --! [columns]
@@ -21,6 +21,7 @@
 --! core_count = { doc = "processor cores that the process may use; absent where the recording does not say, like the next two", unit = "count", metric = "rank" }
 --! thread_count = { doc = "threads that an operator on the CPU uses", unit = "count", metric = "rank" }
 --! has_fast_bfloat16 = "the processor multiplies matrices of bfloat16: AVX512_BF16, AMX, or BF16 of ARM"
+--! unprofiled_step_ns = { doc = "mean step before the profiler started, see unprofiled_steps; absent where it was not timed", unit = "ns", metric = "rank" }
 --! is_compiled = "regions of torch.compile, graphs of Inductor or its kernels run; false only if operators were recorded; absent if unknown"
 --! has_graph_launches = "captured graphs are launched; absent if no call of a device runtime was recorded"
 --! is_graphed = "replays of captured graphs launch at least half of the kernels; absent if no launch of a kernel was recorded"
@@ -165,6 +166,9 @@ described_processors AS (
     FROM processors
     GROUP BY rank
 ),
+timed_steps AS (
+    SELECT rank, max(mean_ns) AS unprofiled_step_ns FROM unprofiled_steps GROUP BY rank
+),
 xpu_ranks AS (
     SELECT DISTINCT rank FROM runtime_calls WHERE category LIKE 'xpu%'
 ),
@@ -192,7 +196,7 @@ SELECT
         WHEN s.runs_optimizer THEN true
         WHEN h.rank IS NOT NULL AND NOT s.launches_graphs THEN false
     END AS has_optimizer,
-    c.core_count, c.thread_count, c.has_fast_bfloat16,
+    c.core_count, c.thread_count, c.has_fast_bfloat16, t.unprofiled_step_ns,
     CASE WHEN s.is_compiled THEN true WHEN h.rank IS NOT NULL THEN false END AS is_compiled,
     CASE WHEN s.launches_graphs THEN true WHEN s.has_calls THEN false END AS has_graph_launches,
     g.is_graphed,
@@ -237,6 +241,7 @@ FROM ranks r
 LEFT JOIN seen s ON s.rank = r.rank
 LEFT JOIN described d ON d.rank = r.rank
 LEFT JOIN described_processors c ON c.rank = r.rank
+LEFT JOIN timed_steps t ON t.rank = r.rank
 LEFT JOIN xpu_ranks x ON x.rank = r.rank
 LEFT JOIN ranks_with_host h ON h.rank = r.rank
 LEFT JOIN marked m ON m.rank = r.rank

@@ -31,6 +31,7 @@
 --! core_count = { doc = "processor cores that a process may use; the fewest of all ranks. Absent where the recording does not say, like the next two", unit = "count", metric = "run" }
 --! thread_count = { doc = "threads that an operator on the CPU uses; the most of all ranks", unit = "count", metric = "run" }
 --! has_fast_bfloat16 = "the processors multiply matrices of bfloat16: AVX512_BF16, AMX, or BF16 of ARM"
+--! unprofiled_step_ns = { doc = "mean step before the profiler started, of the slowest rank, see unprofiled_steps; absent where it was not timed", unit = "ns", metric = "run" }
 --! is_compiled = "torch.compile made some of the code"
 --! has_graph_launches = "captured CUDA or HIP graphs are launched"
 --! is_graphed = "replays of captured graphs launch at least half of the kernels of some rank"
@@ -125,6 +126,7 @@ run AS (
         min(core_count) AS core_count,
         max(thread_count) AS thread_count,
         bool_and(has_fast_bfloat16) AS has_fast_bfloat16,
+        max(unprofiled_step_ns) AS unprofiled_step_ns,
         bool_or(is_compiled) AS is_compiled,
         bool_or(has_graph_launches) AS has_graph_launches,
         bool_or(is_graphed) AS is_graphed,
@@ -166,7 +168,7 @@ SELECT
         WHEN r.uses_vllm OR r.uses_sglang OR r.uses_xdit OR r.uses_hf_pipeline THEN false
         WHEN NOT r.has_backward AND NOT r.has_optimizer THEN false
     END AS is_training,
-    r.has_backward, r.has_optimizer, r.core_count, r.thread_count, r.has_fast_bfloat16, r.is_compiled, r.has_graph_launches,
+    r.has_backward, r.has_optimizer, r.core_count, r.thread_count, r.has_fast_bfloat16, r.unprofiled_step_ns, r.is_compiled, r.has_graph_launches,
     r.is_graphed, r.differentiates_twice, r.enters_autocast, r.loader_kind,
     c.collectives, c.main_collective,
     CASE WHEN c.shards_parameters THEN true WHEN NOT c.has_unknown_kinds THEN false END AS shards_parameters,

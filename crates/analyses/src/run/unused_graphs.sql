@@ -1,6 +1,6 @@
 --! question = "Does inference build autograd graphs that it never uses?"
 --! row = "one rank: steps that record a graph for autograd and run no backward pass"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["ranks", "cpu_ops", "device_steps", "step_extents", "run_training_mode"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

@@ -1,6 +1,6 @@
 --! question = "How much time does DDP spend searching for unused parameters?"
 --! row = "one rank: searches of DistributedDataParallel for unused parameters"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["ranks", "cpu_ops", "annotations", "step_extents"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

@@ -1,7 +1,7 @@
 --! question = "How much time goes to compilation and other warm-up?"
 --! row = "one rank: compiling, loading code and taking memory from the driver, in the first step and in those after it"
 --! window = "complete_steps"
---! needs = ["device_steps", "cpu_ops", "annotations", "python_frames", "runtime_calls", "spans", "idle_gap_causes", "device_idle_gaps", "device_windows", "ranks", "graph_launches"]
+--! needs = ["complete_steps", "cpu_ops", "annotations", "python_frames", "runtime_calls", "spans", "idle_gap_causes", "device_idle_gaps", "device_windows", "ranks", "graph_launches"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
 --! [columns]
@@ -34,7 +34,7 @@ WITH steps AS (
         rank, step, ts_ns, end_ns, source,
         CASE WHEN is_anchored THEN dur_ns ELSE host_end_ns - host_ts_ns END AS compared_ns,
         CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns) AS BIGINT) AS position
-    FROM device_steps
+    FROM complete_steps
 ),
 events AS (
     SELECT rank, name, ts_ns, ts_ns + dur_ns AS end_ns, CASE WHEN is_compile THEN 'compile' ELSE 'memory' END AS kind

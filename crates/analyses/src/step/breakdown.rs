@@ -12,7 +12,10 @@ use query::columns::{get, ints, names};
 use query::rust_view::ViewInputs;
 
 pub(super) const INPUTS: &[(&str, &str)] = &[
-    ("steps", "SELECT rank, step, source, ts_ns, end_ns FROM device_steps ORDER BY rank, ts_ns"),
+    (
+        "steps",
+        "SELECT rank, step, source, ts_ns, end_ns, is_counted FROM complete_steps ORDER BY rank, ts_ns",
+    ),
     ("work", "SELECT rank, category, kind, ts_ns, end_ns FROM device_work"),
     ("loads", "SELECT rank, ts_ns, end_ns FROM host_waits WHERE cause = 'dataloader'"),
     ("calls", "SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns FROM runtime_calls"),
@@ -107,7 +110,7 @@ pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let steps = inputs.batch("steps")?;
     let (rank, number) = (ints(steps, "rank")?, ints(steps, "step")?);
     let (start, end) = (ints(steps, "ts_ns")?, ints(steps, "end_ns")?);
-    let source = names(steps, "source")?;
+    let (source, is_counted) = (names(steps, "source")?, ints(steps, "is_counted")?);
     let mut ranks: BTreeMap<i64, RankActivity> = BTreeMap::new();
     for row in 0..steps.num_rows() {
         let windows = &mut ranks.entry(rank.value(row)).or_default().windows;
@@ -122,6 +125,7 @@ pub(super) fn compute(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .int32("rank", |&(row, _)| rank.value(row))
         .int("step", |&(row, _)| get(&number, row))
         .utf8("source", |&(row, _)| source.get(row))
+        .flag("is_counted", |&(row, _)| is_counted.value(row) != 0)
         .int("ts_ns", |&(row, _)| Some(start.value(row)))
         .int("step_ns", |&(row, _)| Some(step_ns(row)));
     for (part, (name, _)) in PART_COLUMNS.into_iter().enumerate() {

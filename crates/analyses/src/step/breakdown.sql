@@ -1,13 +1,13 @@
 --! question = "What is a mean step made of: kernels, copies, communication, loading, CPU?"
 --! row = "one rank: breakdown of its mean step"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["step_breakdown_by_step"]
 --! order = ["rank"]
 --! requires = ["steps"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
---! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
+--! step_count = { doc = "steps that count, see step_time.is_counted; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! step_ns = { doc = "mean length of a step, until host and device are done with it: the sum of the parts below, each of which counts only where none before it goes on", unit = "ns", metric = "rank" }
 --! kernel_ns = { doc = "a kernel that computes runs, on any device, a step", unit = "ns", metric = "rank" }
 --! memcpy_ns = { doc = "a copy runs, a step", unit = "ns", metric = "rank" }
@@ -39,6 +39,7 @@ WITH means AS (
         avg(CAST(cpu_exec_ns AS DOUBLE)) AS cpu_exec_ns,
         avg(CAST(other_ns AS DOUBLE)) AS other_ns
     FROM step_breakdown_by_step
+    WHERE is_counted
     GROUP BY rank
 )
 SELECT

@@ -1,6 +1,6 @@
 --! question = "How much time do callbacks, loggers and checkpoints take?"
 --! row = "one rank: the time its loop spends in callbacks, loggers and checkpoints"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["annotations", "idle_gap_causes", "device_windows", "step_time"]
 --! order = ["rank"]
 --! requires = ["steps"]
@@ -56,7 +56,7 @@ steps AS (
     SELECT
         t.rank, t.steps_ns,
         d.rank IS NOT NULL AS has_device
-    FROM (SELECT rank, sum(dur_ns) AS steps_ns FROM step_time GROUP BY rank) t
+    FROM (SELECT rank, sum(dur_ns) AS steps_ns FROM step_time WHERE is_counted GROUP BY rank) t
     LEFT JOIN (SELECT DISTINCT rank FROM device_windows) d ON d.rank = t.rank
 ),
 all_windows AS (

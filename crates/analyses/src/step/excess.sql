@@ -1,6 +1,6 @@
 --! question = "What do slow steps do that the others do not?"
 --! row = "one rank whose steps do not all take less than 1.1 times the median"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["step_time", "cpu_ops", "runtime_calls", "op_cpu_work"]
 --! order = ["rank"]
 --! requires = ["steps", "host_operators"]
@@ -19,14 +19,14 @@
 WITH medians AS (
     SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns
     FROM step_time
-    WHERE is_anchored AND source <> 'trace'
+    WHERE is_counted AND source <> 'trace'
     GROUP BY rank
 ),
 steps AS (
     SELECT s.rank, s.step, s.dur_ns, s.dur_ns > 1.1 * m.median_ns AS is_slow
     FROM step_time s
     JOIN medians m ON m.rank = s.rank
-    WHERE s.is_anchored
+    WHERE s.is_counted
 ),
 groups AS (
     SELECT

@@ -1,13 +1,13 @@
 --! question = "What share of the GPU's peak FLOPS does the model use over all steps (MFU)?"
 --! row = "one rank: model FLOPs utilization over its complete steps"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["gpu_mfu"]
 --! order = ["rank"]
 --! requires = ["device_activity"]
 --! [columns]
 --! rank = "rank"
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
---! measured_count = { doc = "steps, or the whole recording, whose utilization is known and whose duration compares (step_time.is_anchored)", unit = "count", metric = "rank" }
+--! measured_count = { doc = "steps, or the whole recording, whose utilization is known and that counts (step_time.is_counted)", unit = "count", metric = "rank" }
 --! mean_step_ns = { doc = "mean duration of those", unit = "ns", metric = "rank" }
 --! model_tflops_per_s = { doc = "operations of the model over time, of those, 10^12 per second", metric = "rank" }
 --! mfu_ratio = { doc = "that over the data sheet's peak for the type that most operations have: model FLOPs utilization", unit = "ratio", metric = "rank" }
@@ -22,7 +22,7 @@ WITH known AS (
         rank, count(*) AS measured_count, avg(step_ns) AS mean_step_ns, sum(model_flops) AS model_flops, sum(flops) AS flops,
         sum(step_ns) AS step_ns, sum(peak_tflops * step_ns) AS peak, max(dtype) AS dtype, max(peak_tflops) AS peak_tflops
     FROM gpu_mfu
-    WHERE mfu_ratio IS NOT NULL AND is_anchored
+    WHERE mfu_ratio IS NOT NULL AND is_counted
     GROUP BY rank
 ),
 every AS (

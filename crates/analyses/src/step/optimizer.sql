@@ -1,6 +1,6 @@
 --! question = "How expensive is the optimizer, and is it fused?"
 --! row = "one rank: kernels and idle time of Optimizer.step and zero_grad"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["ranks", "kernels", "annotations", "python_frames", "device_windows", "device_idle_gaps", "device_steps", "host_phases"]
 --! order = ["rank"]
 --! requires = ["host_operators"]

@@ -1,13 +1,13 @@
 --! question = "Are some steps much slower than the others, and do they recur?"
 --! row = "one rank: outlier steps, and the interval at which they recur"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["step_time", "step_phases_by_step", "step_excess"]
 --! order = ["rank"]
 --! requires = ["steps"]
 --! when_empty = "the trace holds no complete step: call prof.step() once per step, and record two or more"
 --! [columns]
 --! rank = "rank"
---! step_count = { doc = "complete steps that compare with each other, see step_time.is_anchored; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
+--! step_count = { doc = "steps that count, see step_time.is_counted; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! median_ns = { doc = "median step time", unit = "ns", metric = "rank" }
 --! limit_ns = { doc = "a step longer than this stands out: the median and 3 robust standard deviations (1.4826 times the median absolute deviation)", unit = "ns", metric = "rank" }
 --! outlier_count = { doc = "steps that stand out; absent with fewer than 5 steps", unit = "count", metric = "rank" }
@@ -32,12 +32,12 @@
 --! extra_call_ns = { doc = "its self time in a slow step less that in another", unit = "ns", metric = "rank" }
 WITH steps AS (
     SELECT
-        rank, step, source, ts_ns, dur_ns, is_anchored,
+        rank, step, source, ts_ns, dur_ns, is_counted,
         CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns) AS BIGINT) AS position
     FROM step_time
 ),
 compared AS (
-    SELECT * FROM steps WHERE is_anchored
+    SELECT * FROM steps WHERE is_counted
 ),
 medians AS (
     SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns, count(*) AS row_count FROM compared GROUP BY rank

@@ -1,6 +1,6 @@
 --! question = "How does a mean step split into loading, forward, backward and optimizer?"
 --! row = "one rank: its mean step"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! scope = "run"
 --! needs = ["step_phases_by_step", "host_waits", "ranks", "loader_fetches", "trainer_phases", "system_hosts"]
 --! order = ["rank"]

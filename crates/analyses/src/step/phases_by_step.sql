@@ -1,6 +1,6 @@
 --! question = "How long is each phase of each step?"
 --! row = "one complete step of one rank"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["device_steps", "host_phases", "device_work", "trainer_steps"]
 --! order = ["rank", "step"]
 --! requires = ["steps"]

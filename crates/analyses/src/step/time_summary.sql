@@ -1,6 +1,6 @@
 --! question = "How long is a step: mean, median, spread?"
 --! row = "one rank"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["step_time", "step_excess"]
 --! order = ["rank"]
 --! requires = ["steps"]
@@ -8,7 +8,7 @@
 --! [columns]
 --! rank = "rank"
 --! source = "kind of mark: profiler_step, engine, optimizer or trace (no steps found: the whole recording as one)"
---! step_count = { doc = "complete steps that compare with each other, see step_time.is_anchored; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
+--! step_count = { doc = "steps that count, see step_time.is_counted; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! mean_ns = { doc = "mean step time", unit = "ns", metric = "rank" }
 --! median_ns = { doc = "median step time", unit = "ns", metric = "rank" }
 --! min_ns = { doc = "shortest step", unit = "ns", metric = "rank" }
@@ -18,7 +18,7 @@
 --! outlier_excess_ratio = { doc = "share of all step time by which steps longer than the median by more than 3 robust standard deviations (1.4826 times the median absolute deviation) exceed the median; absent with fewer than 5 steps", unit = "ratio", metric = "rank" }
 --! slow_cause = "why some steps take 1.1 times the median or longer: other_work or slower_operators, see step_excess.cause"
 WITH steps AS (
-    SELECT rank, source, dur_ns FROM step_time WHERE is_anchored
+    SELECT rank, source, dur_ns FROM step_time WHERE is_counted
 ),
 medians AS (
     SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns FROM steps GROUP BY rank

@@ -1,6 +1,6 @@
 --! question = "Which machine metric follows the length of steps?"
 --! row = "one metric of a machine: its correlation with the length of steps"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! sort = ["pearson"]
 --! needs = ["system_metrics_by_step"]
 --! order = ["rank", "metric", "agent", "device"]

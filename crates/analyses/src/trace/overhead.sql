@@ -1,6 +1,6 @@
 --! question = "How much time does profiling itself take?"
 --! row = "one rank: overhead of recording the trace, as far as the profiler reports it"
---! window = "complete_steps"
+--! window = "counted_steps"
 --! needs = ["spans", "python_frames", "cpu_ops", "runtime_calls", "ranks", "device_steps"]
 --! order = ["rank"]
 --! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"

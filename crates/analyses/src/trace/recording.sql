@@ -2,7 +2,7 @@
 --! row = "the run: what was recorded, by kind"
 --! window = "recording"
 --! scope = "run"
---! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "run_warmup", "gpu_idle_causes", "idle_gap_causes", "trace_overhead", "trace_completeness", "trace_outliers"]
+--! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "complete_steps", "run_warmup", "gpu_idle_causes", "idle_gap_causes", "trace_overhead", "trace_completeness", "trace_outliers"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "run" }
@@ -28,7 +28,8 @@
 --! device_op_name = "the most frequent of these operators; absent without any"
 --! step_count = { doc = "steps of the rank with most", unit = "count", metric = "run" }
 --! step_source = "what marks them, see steps.source; absent without any"
---! step_ns = { doc = "their mean duration on the host", unit = "ns", metric = "run" }
+--! step_ns = { doc = "mean duration of those that count, see step_time_summary; on the host if none is complete", unit = "ns", metric = "run" }
+--! warm_up_step_ns = { doc = "duration of a first step that does not count because it is warm-up, see complete_steps; the longest of all ranks, absent without any", unit = "ns", metric = "run" }
 --! recurring_op_count = { doc = "operators of a sequence that recurs in passes or in layers, see ranks.recurring_op_count, of the rank with most repetitions; absent if there is none", unit = "count", metric = "run" }
 --! recurrence_count = { doc = "its repetitions", unit = "count", metric = "run" }
 --! recurrence_dur_ns = { doc = "median from one repetition to the next", unit = "ns", metric = "run" }
@@ -147,10 +148,13 @@ read AS (
 marked AS (
     SELECT coalesce(max(n), 0) AS step_count, min(source) AS step_source, first_value(step_ns ORDER BY n DESC, rank) AS step_ns
     FROM (
-        SELECT rank, count(*) AS n, min(CAST(source AS VARCHAR)) AS source, CAST(avg(dur_ns) AS BIGINT) AS step_ns
-        FROM steps
-        WHERE source <> 'trace'
-        GROUP BY rank
+        SELECT
+            s.rank, count(*) AS n, min(CAST(s.source AS VARCHAR)) AS source,
+            CAST(coalesce(avg(CASE WHEN c.is_counted THEN c.dur_ns END), avg(s.dur_ns)) AS BIGINT) AS step_ns
+        FROM steps s
+        LEFT JOIN complete_steps c ON c.rank = s.rank AND c.host_ts_ns = s.ts_ns AND c.step = s.step
+        WHERE s.source <> 'trace'
+        GROUP BY s.rank
     )
 ),
 recurring AS (
@@ -219,6 +223,7 @@ SELECT
     o.device_op_count + (SELECT count(*) FROM memory_events WHERE device_type <> 0) AS device_op_count,
     o.device_op_name,
     m.step_count, m.step_source, m.step_ns,
+    (SELECT max(dur_ns) FROM complete_steps WHERE is_warm_up) AS warm_up_step_ns,
     n.recurring_op_count, n.recurrence_count, n.recurrence_dur_ns,
     coalesce(g.top_op_name, o.top_op_name) AS top_op_name,
     coalesce(g.top_op_ratio, o.top_op_ratio) AS top_op_ratio,

@@ -46,7 +46,7 @@ pub(crate) struct CheckArgs {
     /// Hide findings whose gain is below this percentage of the step time
     #[arg(long, value_name = "PCT", value_parser = percent, help_heading = RULES)]
     pub(crate) min_gain: Option<f64>,
-    /// What a step takes without the profiler, such as 113ms: predictions start from it [default: estimated]
+    /// What a step takes without the profiler, such as 113ms: predictions start from it [default: as the recorder timed it, else estimated]
     #[arg(long, value_name = "TIME", value_parser = duration_ns, hide_short_help = true, help_heading = OUTPUT)]
     pub(crate) step_time: Option<i64>,
     /// Compare with an earlier JSON report: only new and worse findings affect the exit code

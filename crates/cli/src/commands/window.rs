@@ -30,17 +30,22 @@ pub(super) fn of_run(run: &Run, view: &ViewDef) -> anyhow::Result<Option<String>
         Window::ActivitySpan => {
             format!("first to last GPU activity of {}", before_last_step(run, all)?)
         }
-        Window::CompleteSteps => {
-            match steps(run, "SELECT step FROM device_steps WHERE source <> 'trace'")? {
-                Some(complete) if complete == all => format!("complete {all}"),
-                Some(complete) => format!("complete {complete} of {} to {}", all.first, all.last),
-                None => "no step is complete".to_owned(),
-            }
-        }
+        Window::CompleteSteps => complete_steps(run, all, "true")?,
+        Window::CountedSteps => complete_steps(run, all, "is_counted")?,
         Window::AllSteps => all.to_string(),
         Window::LaterSteps => format!("{all}, without the first"),
         Window::Samples | Window::History | Window::NotTimed => window.doc().to_owned(),
     }))
+}
+
+/// The steps of `complete_steps` that `condition` selects.
+fn complete_steps(run: &Run, all: Steps, condition: &str) -> anyhow::Result<String> {
+    let query = format!("SELECT step FROM complete_steps WHERE source <> 'trace' AND {condition}");
+    Ok(match steps(run, &query)? {
+        Some(complete) if complete == all => format!("complete {all}"),
+        Some(complete) => format!("complete {complete} of {} to {}", all.first, all.last),
+        None => "no step is complete".to_owned(),
+    })
 }
 
 fn before_last_step(run: &Run, all: Steps) -> anyhow::Result<String> {

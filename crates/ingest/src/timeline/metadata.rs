@@ -14,6 +14,7 @@ pub(crate) struct Metadata {
     pub(crate) base_time_ns: Option<i64>,
     pub(crate) devices: Vec<DeviceProperties>,
     pub(crate) processor: Option<ProcessorProperties>,
+    pub(crate) unprofiled_steps: Option<UnprofiledStepTimes>,
     /// The kinds of data that options of the profiler recorded, if there was any.
     pub(crate) recorded: Capabilities,
     /// Keys whose values could not be read.
@@ -31,6 +32,13 @@ pub(crate) struct DeviceProperties {
     pub(crate) sm_count: Option<i32>,
     pub(crate) warp_size: Option<i32>,
     pub(crate) max_threads_per_sm: Option<i32>,
+}
+
+/// The steps that were timed before the profiler started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UnprofiledStepTimes {
+    pub(crate) count: i32,
+    pub(crate) mean_ns: i64,
 }
 
 /// Properties of the processor that runs the process.

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use trace_model::column::{NULL_I32, NULL_I64};
 use trace_model::tables::{
     Device, Devices, EventCount, EventCounts, Processor, Processors, Rank, Ranks, TableId, Thread,
-    Threads,
+    Threads, UnprofiledStep, UnprofiledSteps,
 };
 use trace_model::{StrId, TableSet};
 
@@ -87,6 +87,12 @@ impl Trace {
             });
         }
         tables.push("processors", processors.into_batch(&strings));
+        let mut unprofiled_steps = UnprofiledSteps::default();
+        if let Some(times) = metadata.unprofiled_steps {
+            let (step_count, mean_ns) = (times.count, times.mean_ns);
+            unprofiled_steps.push(UnprofiledStep { rank, step_count, mean_ns });
+        }
+        tables.push("unprofiled_steps", unprofiled_steps.into_batch(&strings));
         tables.push("threads", threads(&columns, rank, &mut strings).into_batch(&strings));
         let mut all_counts = EventCounts::default();
         counts(&columns.counts, rank, file_id, &mut strings, &mut all_counts);

@@ -39,6 +39,7 @@ pub use ranges::{ProfilerRange, ProfilerRanges, RangeCounter, RangeCounters};
 pub use run::{
     Device, Devices, EventCount, EventCounts, Processor, Processors, Rank, Ranks, ReadingWarning,
     ReadingWarnings, RecordedCapabilities, RecordedCapability, Step, Steps, Thread, Threads,
+    UnprofiledStep, UnprofiledSteps,
 };
 pub use snapshot::{
     MemoryTimeline, MemoryTimelineEvent, MemoryTimelineEvents, MemoryTimelineSize,
@@ -80,7 +81,7 @@ impl TableId {
 }
 
 table_list! {
-    Ranks, Devices, Processors, Threads, Steps, CpuOps, RuntimeCalls, Annotations, PythonFrames, Kernels,
+    Ranks, Devices, Processors, UnprofiledSteps, Threads, Steps, CpuOps, RuntimeCalls, Annotations, PythonFrames, Kernels,
     Memcpys, Memsets, DeviceSyncs, GraphMatches, GraphNodes, CapturedOps, ProfilerRanges,
     RangeCounters, Collectives, MemoryEvents, Counters, Flows, Instants, Spans, UnpairedEvents,
     ExecutionNodes, CompiledFrames, GraphBreaks, CompiledKernels, FlightDumps, FlightRecords,

@@ -50,6 +50,13 @@ table! {
 }
 
 table! {
+    UnprofiledSteps / UnprofiledStep = "unprofiled_steps", "the steps of one rank that `advisor record` and the callbacks timed before the profiler started";
+    rank: I32, None, "rank";
+    step_count: I32, Count, "steps that were timed";
+    mean_ns: I64, Ns, "their mean duration, from the end of all device work before them to the end of theirs";
+}
+
+table! {
     Threads / Thread = "threads", "one lane of the trace: a host thread, or a stream of a device";
     rank: I32, None, "rank";
     thread: I32, None, "number of the lane within the rank, in order of first appearance";

@@ -142,9 +142,7 @@ fn write_breakdown(
             // The step time of the conclusion, also where the window of the device is a little longer.
             let window_ns = breakdown.window_ns as f64;
             let step_ns = report.headline.step_ms.map_or(window_ns / steps as f64, |ms| ms * 1e6);
-            let count =
-                if steps == 1 { "1 step".to_owned() } else { format!("mean of {steps} steps") };
-            format!("a step, {} ({count})", human(step_ns))
+            format!("a step, {} ({})", human(step_ns), phrases::mean_of(steps, report.run.steps))
         }
     };
     let device = if breakdown.is_of_host() {

@@ -77,8 +77,9 @@ fn plan_table(plan: &Plan) -> String {
         format!("{} {}", bar(ms.mid / whole), phrases::ms_range(ms))
     };
     let mut text = format!(
-        "\n#### Plan\n\nPredicted by timing the recording again under each fix ({}).\n\n{}",
+        "\n#### Plan\n\nPredicted by timing the recording again under each fix ({}). The first comes first because {}.\n\n{}",
         phrases::kind_of_ranges(&plan.measured),
+        plan.first_reason,
         head(&[
             ("", false),
             ("fix", false),

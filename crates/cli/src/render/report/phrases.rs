@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 pub(super) use trace_advisor::advisor::phrases::{
-    confidence_note, extent, fix_effect, gain_share, kind_of_ranges, limit, ms_range,
+    confidence_note, extent, fix_effect, gain_share, kind_of_ranges, limit, mean_of, ms_range,
     percent_range, related_findings, run_summary, timed_span, unknown_effect,
 };
 use trace_advisor::advisor::{
@@ -95,10 +95,11 @@ pub(super) fn plan(report: &Report) -> Vec<String> {
     };
     let span = timed_span(plan);
     let first = format!(
-        "plan, from timing the recording again ({}); a {span} without the profiler takes {}, limited by {}:",
+        "plan, from timing the recording again ({}); a {span} without the profiler takes {}, limited by {}; {}:",
         kind_of_ranges(&plan.measured),
         ms_range(&plan.unprofiled_ms),
-        limit(&plan.limit)
+        limit(&plan.limit),
+        format_args!("the first comes first because {}", plan.first_reason)
     );
     let fix = |fix: &PlannedFix| {
         format!(
@@ -135,7 +136,7 @@ fn grounds(fix: &FindingFix) -> String {
 /// The fixes of a finding: what each saves alone, and its place in the plan.
 pub(super) fn fixes(finding: &Finding) -> Vec<String> {
     let fix = |fix: &FindingFix| {
-        let alone = fix_effect(&fix.alone_pct);
+        let alone = fix_effect(fix);
         if fix.plan_position == Some(1) {
             let effort = fix.effort.as_str();
             return format!("{} ({effort} effort): 1 in the plan{}", fix.title, grounds(fix));

@@ -5,7 +5,9 @@ use serde_json::Value;
 use trace_model::Capability;
 
 use crate::json::{number, time};
-use crate::timeline::metadata::{DeviceProperties, Metadata, ProcessorProperties};
+use crate::timeline::metadata::{
+    DeviceProperties, Metadata, ProcessorProperties, UnprofiledStepTimes,
+};
 
 /// One entry of `deviceProperties`. AMD writes some of the numbers as strings.
 #[derive(Deserialize)]
@@ -58,6 +60,7 @@ pub(super) fn parse(entries: &[(String, Vec<u8>)]) -> Metadata {
             "deviceProperties" => device_properties(&mut metadata, text),
             // Written by `advisor record` and the callbacks.
             "processorProperties" => processor_properties(&mut metadata, text),
+            "unprofiledSteps" => unprofiled_steps(&mut metadata, text),
             "baseTimeNanoseconds" => {
                 metadata.base_time_ns = number::integer(text).filter(|&ns| time::is_time(ns));
                 metadata.base_time_ns.is_some()
@@ -125,6 +128,16 @@ fn processor_properties(metadata: &mut Metadata, text: &[u8]) -> bool {
     true
 }
 
+fn unprofiled_steps(metadata: &mut Metadata, text: &[u8]) -> bool {
+    let Ok(entry) = serde_json::from_slice::<Value>(text) else { return false };
+    let count = int32(&entry["count"]).filter(|&count| count > 0);
+    let mean_ns = int64(&entry["mean_ns"]).filter(|&ns| ns > 0);
+    let times = count.zip(mean_ns);
+    metadata.unprofiled_steps =
+        times.map(|(count, mean_ns)| UnprofiledStepTimes { count, mean_ns });
+    times.is_some()
+}
+
 fn int64(value: &Value) -> Option<i64> {
     match value {
         Value::Number(n) => n.as_i64(),
@@ -144,6 +157,21 @@ mod tests {
     fn processor(text: &str) -> (Option<String>, Vec<String>) {
         let metadata = parse(&[("processorProperties".to_owned(), text.as_bytes().to_vec())]);
         (metadata.processor.map(|p| format!("{p:?}")), metadata.unreadable)
+    }
+
+    #[test]
+    fn unprofiled_steps_are_read_or_reported() {
+        let read = |text: &str| {
+            let metadata = parse(&[("unprofiledSteps".to_owned(), text.as_bytes().to_vec())]);
+            let times = metadata.unprofiled_steps.map(|times| (times.count, times.mean_ns));
+            (times, metadata.unreadable.len())
+        };
+        assert_eq!(read(r#"{"count": 6, "mean_ns": 12345678}"#), (Some((6, 12_345_678)), 0));
+        for text in
+            ["{}", "[]", "6", r#"{"count": 0, "mean_ns": 5}"#, r#"{"count": 3, "mean_ns": -5}"#]
+        {
+            assert_eq!(read(text), (None, 1), "{text}");
+        }
     }
 
     #[test]

@@ -1,0 +1,99 @@
+--! question = "When does each complete step begin and end, its GPU work included, and do the analyses count it?"
+--! row = "one complete step of one rank, extended to the device work it launched"
+--! window = "complete_steps"
+--! needs = ["steps", "device_work"]
+--! order = ["rank", "ts_ns"]
+--! [columns]
+--! rank = "rank"
+--! step = "step number"
+--! source = "kind of mark: see steps.source; trace: no steps found, the whole recording counts as one"
+--! ts_ns = { doc = "start, not before the device work of earlier steps has ended", unit = "ns" }
+--! end_ns = { doc = "end on the host or on the device, whichever is later", unit = "ns" }
+--! dur_ns = { doc = "duration", unit = "ns" }
+--! host_ts_ns = { doc = "start on the host", unit = "ns" }
+--! host_end_ns = { doc = "end on the host", unit = "ns" }
+--! device_event_count = { doc = "device activities launched inside the step", unit = "count" }
+--! is_last = "the last step that was recorded"
+--! is_anchored = "its duration compares with that of other steps; false for a first step before which no device work was recorded, if later steps start after their start on the host by more than 2 % of their time: the device may have been busy with earlier work too"
+--! is_warm_up = "a first step that takes over 1.3 times the median of the anchored steps after it, of which there are at least two, and over 1.1 times the longest of them"
+--! is_counted = "views of complete steps count it: it is anchored and no warm-up"
+-- As in TensorBoard's plugin: trailing steps without device work are dropped if others have some, and
+-- then the last one too, if it has less than 80 % of the activities of the one before. `ready_ns` covers the work
+-- from before the first step, also where a selection of steps leaves out what came before.
+WITH
+-- A step owns what it launched from beginning to end.
+owned AS (
+    SELECT w.rank, s.ts_ns AS host_ts_ns, count(*) AS device_event_count, max(w.end_ns) AS last_ns
+    FROM device_work w
+    JOIN steps s
+        ON s.rank = w.rank AND s.step = w.step
+        AND w.launch_ts_ns >= s.ts_ns AND w.launch_end_ns <= s.ts_ns + s.dur_ns
+    GROUP BY w.rank, s.ts_ns
+),
+bounds AS (
+    SELECT
+        s.rank, s.step, s.source, s.is_last, s.ready_ns,
+        s.ts_ns AS host_ts_ns,
+        s.ts_ns + s.dur_ns AS host_end_ns,
+        greatest(s.ts_ns + s.dur_ns, coalesce(o.last_ns, s.ts_ns + s.dur_ns)) AS end_ns,
+        coalesce(o.device_event_count, 0) AS device_event_count
+    FROM steps s
+    LEFT JOIN owned o ON o.rank = s.rank AND o.host_ts_ns = s.ts_ns
+),
+extended_steps AS (
+    SELECT
+        *,
+        greatest(host_ts_ns, coalesce(ready_ns, host_ts_ns), coalesce(max(end_ns) OVER earlier, host_ts_ns)) AS ts_ns,
+        row_number() OVER (PARTITION BY rank ORDER BY host_ts_ns) = 1 AS is_first,
+        sum(device_event_count) OVER (PARTITION BY rank) AS rank_events,
+        sum(device_event_count) OVER later AS later_events,
+        lag(device_event_count) OVER (PARTITION BY rank ORDER BY host_ts_ns) AS previous_events
+    FROM bounds
+    WINDOW
+        earlier AS (PARTITION BY rank ORDER BY host_ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        later AS (PARTITION BY rank ORDER BY host_ts_ns ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
+),
+finished_steps AS (
+    SELECT *, greatest(end_ns, ts_ns) - ts_ns AS dur_ns
+    FROM extended_steps
+    WHERE rank_events = 0
+        OR coalesce(later_events, 0) > 0
+        OR (device_event_count > 0 AND coalesce(0.8 * previous_events <= device_event_count, true))
+),
+-- By how much the host is ahead when a step starts.
+leads AS (
+    SELECT rank, sum(ts_ns - host_ts_ns) AS lead_ns, sum(dur_ns) AS dur_ns
+    FROM finished_steps
+    WHERE NOT is_first
+    GROUP BY rank
+),
+anchored AS (
+    SELECT
+        s.*,
+        NOT (s.is_first AND s.ready_ns IS NULL AND coalesce(l.lead_ns > 0.02 * l.dur_ns, false)) AS is_anchored
+    FROM finished_steps s
+    LEFT JOIN leads l ON l.rank = s.rank
+),
+later_steps AS (
+    SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns, max(dur_ns) AS max_ns
+    FROM anchored
+    WHERE NOT is_first
+    GROUP BY rank
+    HAVING count(*) >= 2
+),
+flagged AS (
+    SELECT
+        a.*,
+        a.is_first AND a.source <> 'trace'
+            AND coalesce(a.dur_ns > 1.3 * s.median_ns AND a.dur_ns > 1.1 * s.max_ns, false) AS is_warm_up
+    FROM anchored a
+    LEFT JOIN later_steps s ON s.rank = a.rank
+)
+SELECT
+    rank, step, source,
+    ts_ns,
+    ts_ns + dur_ns AS end_ns,
+    dur_ns,
+    host_ts_ns, host_end_ns, device_event_count, is_last, is_anchored, is_warm_up,
+    is_anchored AND NOT is_warm_up AS is_counted
+FROM flagged
