@@ -91,7 +91,7 @@ pub struct Finding {
     /// Position in the plan of the fix that it stands for.
     #[serde(skip)]
     pub(crate) plan_position: Option<usize>,
-    /// Percent of step time that it is prioritized as, before confidence.
+    /// Percent of step time that it is prioritized as, times the weight of its confidence.
     #[serde(skip)]
     pub(crate) priority_pct: f64,
     /// Whether it is a note about the trace.

@@ -26,7 +26,8 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
         let contains = within.iter().filter(|(_, w)| w.contains(&finding.code));
         finding.gain.contains = contains.map(|(code, _)| code.clone()).collect();
         let fixed = rule(&finding.code).and_then(|r| r.fixed_priority_pct).unwrap_or(0.0);
-        finding.priority_pct = priority_pct(finding).max(fixed);
+        let weight = finding.confidence.weight();
+        finding.priority_pct = weight * priority_pct(finding).max(fixed);
     }
     keep_order_of_plan(findings);
     let counts = |f: &Finding| f.severity > Severity::Info && !f.is_note;
@@ -49,7 +50,7 @@ pub(crate) fn prioritize(findings: &mut [Finding], rules: &[Rule]) {
         let share = |f: &Finding| f.gain.share_pct.unwrap_or(0.0);
         tier(a)
             .cmp(&tier(b))
-            .then_with(|| score(b).total_cmp(&score(a)))
+            .then_with(|| b.priority_pct.total_cmp(&a.priority_pct))
             .then_with(|| place(a).cmp(&place(b)))
             .then_with(|| b.severity.cmp(&a.severity))
             .then_with(|| share(b).total_cmp(&share(a)))
@@ -69,11 +70,6 @@ const UNPLANNED_SHARE: f64 = 0.01;
 /// fixes have an unknown saving, as a share of the time that these fixes concern.
 const UNSURE_SHARE: f64 = 0.05;
 
-/// The key by which findings are sorted.
-fn score(finding: &Finding) -> f64 {
-    finding.priority_pct * finding.confidence.weight()
-}
-
 /// A fix may bring more once those before it are made. The finding of a fix before it is never below that of one after
 /// it.
 fn keep_order_of_plan(findings: &mut [Finding]) {
@@ -82,8 +78,8 @@ fn keep_order_of_plan(findings: &mut [Finding]) {
     planned.sort_by_key(|f| std::cmp::Reverse(f.plan_position));
     let mut highest = 0.0_f64;
     for finding in planned {
-        highest = highest.max(score(finding));
-        finding.priority_pct = highest / finding.confidence.weight();
+        highest = highest.max(finding.priority_pct);
+        finding.priority_pct = highest;
     }
 }
 
