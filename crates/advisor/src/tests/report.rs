@@ -189,9 +189,9 @@ fn findings_are_ordered_by_what_their_fix_saves_next() {
     assert!((headline.predicted_step_ms.unwrap().mid - 80.0).abs() < 1e-9);
     assert_eq!((headline.gain_low_pct, headline.gain_high_pct), (Some(4.0), Some(36.0)));
     assert!(
-        headline
-            .text
-            .contains("a step takes 120 ms (about 100 ms without the profiler) and could take 64"),
+        headline.text.contains(
+            "a step takes 120 ms (90.0 to 110 ms without the profiler) and could take 64"
+        ),
         "{}",
         headline.text
     );

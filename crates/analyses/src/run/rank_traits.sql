@@ -167,7 +167,7 @@ described_processors AS (
     GROUP BY rank
 ),
 timed_steps AS (
-    SELECT rank, max(mean_ns) AS unprofiled_step_ns FROM unprofiled_steps GROUP BY rank
+    SELECT rank, max(mean_dur_ns) AS unprofiled_step_ns FROM unprofiled_steps GROUP BY rank
 ),
 xpu_ranks AS (
     SELECT DISTINCT rank FROM runtime_calls WHERE category LIKE 'xpu%'

@@ -140,11 +140,11 @@ fn shares_of_a_step_include_the_device_work_that_it_launched() {
     let columns = ["step_ns", "device_step_ns", "optimizer_ns", "optimizer_ratio"];
     assert_eq!(
         rows(&session, "step_phases_by_step", &columns),
-        ["100 4100 40 0.009756", "100 4000 40 0.01"]
+        ["100 4000 40 0.01"],
+        "the device may have been busy with earlier work when the first step began"
     );
-    assert_eq!(rows(&session, "step_phases", &columns), ["100 4050 40 0.009877"]);
-    // Both steps together.
-    assert_eq!(rows(&session, "step_optimizer", &["host_ns", "host_ratio"]), ["80 0.009877"]);
+    assert_eq!(rows(&session, "step_phases", &columns), ["100 4000 40 0.01"]);
+    assert_eq!(rows(&session, "step_optimizer", &["host_ns", "host_ratio"]), ["40 0.01"]);
 }
 
 #[test]

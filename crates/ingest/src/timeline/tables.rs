@@ -89,8 +89,8 @@ impl Trace {
         tables.push("processors", processors.into_batch(&strings));
         let mut unprofiled_steps = UnprofiledSteps::default();
         if let Some(times) = metadata.unprofiled_steps {
-            let (step_count, mean_ns) = (times.count, times.mean_ns);
-            unprofiled_steps.push(UnprofiledStep { rank, step_count, mean_ns });
+            let (step_count, mean_dur_ns) = (times.count, times.mean_ns);
+            unprofiled_steps.push(UnprofiledStep { rank, step_count, mean_dur_ns });
         }
         tables.push("unprofiled_steps", unprofiled_steps.into_batch(&strings));
         tables.push("threads", threads(&columns, rank, &mut strings).into_batch(&strings));

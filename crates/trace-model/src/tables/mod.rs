@@ -261,6 +261,7 @@ mod tests {
             "dur_ns",
             "inductor_dur_ns",
             "launch_dur_ns",
+            "mean_dur_ns",
             "recurrence_dur_ns",
             "self_dur_ns",
             "timeout_dur_ns",

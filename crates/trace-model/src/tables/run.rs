@@ -53,7 +53,7 @@ table! {
     UnprofiledSteps / UnprofiledStep = "unprofiled_steps", "the steps of one rank that `advisor record` and the callbacks timed before the profiler started";
     rank: I32, None, "rank";
     step_count: I32, Count, "steps that were timed";
-    mean_ns: I64, Ns, "their mean duration, from the end of all device work before them to the end of theirs";
+    mean_dur_ns: I64, Ns, "their mean duration, from the end of all device work before them to the end of theirs";
 }
 
 table! {
