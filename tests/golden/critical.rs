@@ -3,7 +3,11 @@
 
 use std::path::Path;
 
+use analyses::RetimingRanks;
 use trace_advisor::Run;
+use trace_model::retiming::{
+    Edit, EditTarget, FittedEffect, FixEdits, Interval, PredictionError, Retiming, RetimingRequest,
+};
 
 use crate::harness::{self, Case, functions};
 use crate::runs::{self, Params};
@@ -24,6 +28,11 @@ pub(crate) fn cases() -> Vec<Case> {
             move || predictions_are_possible(&path)
         };
         cases.push(Case::of_trace(&trace, "predictions_are_possible", retimed));
+        let random = {
+            let path = path.clone();
+            move || random_fixes_keep_to_their_bounds(&path)
+        };
+        cases.push(Case::of_trace(&trace, "random_fixes_keep_to_their_bounds", random));
         let test = move || path_tiles_the_recording(&path);
         cases.push(Case::of_trace(&trace, "path_tiles_the_recording", test));
     }
@@ -58,6 +67,124 @@ pub(crate) fn cases() -> Vec<Case> {
         window_is_that_of_the_selected_annotation,
     ]);
     cases
+}
+
+/// Numbers that differ from trace to trace, and are the same in each run of the test.
+struct Random(u64);
+
+impl Random {
+    /// A number below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        // Knuth's multiplier; the upper bits are the random ones.
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn share(&mut self, end: f64) -> f64 {
+        end * self.below(1_001) as f64 / 1_000.0
+    }
+
+    /// A fix of any kind that changes some of the recording by any amount.
+    fn fix(&mut self, index: usize, with_devices: bool) -> FixEdits {
+        let (every, first) = (1 + self.below(4), self.below(4));
+        let some = format!("event_id % {every} = {}", first % every);
+        let target = match self.below(if with_devices { 5 } else { 4 }) {
+            0 => EditTarget::Host(format!(
+                "SELECT rank, thread, ts_ns, dur_ns FROM cpu_ops WHERE {some}"
+            )),
+            1 => {
+                let kinds = ["operator", "runtime_call", "python", "annotation", "gap"];
+                let kept = 1 + self.below(5) as usize;
+                EditTarget::HostTime(kinds.into_iter().take(kept).map(str::to_owned).collect())
+            }
+            2 => EditTarget::Waits(
+                "SELECT rank, event_id FROM runtime_calls WHERE name LIKE '%Synchronize'"
+                    .to_owned(),
+            ),
+            3 => EditTarget::StreamGaps(format!("SELECT rank, event_id FROM kernels WHERE {some}")),
+            _ => EditTarget::Device(format!("SELECT rank, event_id FROM kernels WHERE {some}")),
+        };
+        let (one, other) = (self.share(1.1), self.share(1.1));
+        let left = [one.min(other), one.max(other)];
+        FixEdits {
+            name: format!("fix-{index}"),
+            edits: vec![Edit {
+                target,
+                left,
+                least: None,
+                launched: None,
+                workers: None,
+                slowdown: [1.0, 1.0],
+            }],
+            weight: 0.25 * (1 + self.below(4)) as f64,
+            is_certain: self.below(2) == 0,
+            instead_of: Vec::new(),
+            effect: FittedEffect { position: self.share(1.0), scores: [-1.5, 1.5] },
+        }
+    }
+}
+
+/// Random fixes keep to their bounds: intervals are in order, no saving is larger than the evidence, no fix of a plan makes it
+/// longer, kernels that no fix changes take their time, and a fix alone saves the same whichever others there are.
+fn random_fixes_keep_to_their_bounds(path: &Path) {
+    let shared = runs::open_path(path);
+    let views = shared.views();
+    // Of one stream, in a step: kernels of a stream run one after the other.
+    let kernels = "SELECT coalesce(max(ns), 0) FROM (
+            SELECT
+                sum(least(k.ts_ns + k.dur_ns, w.end_ns) - greatest(k.ts_ns, w.start_ns))
+                    / greatest(min(w.step_count), 1) AS ns
+            FROM kernels k
+            JOIN device_windows w ON w.rank = k.rank AND w.device = k.device
+            WHERE k.ts_ns < w.end_ns AND k.ts_ns + k.dur_ns > w.start_ns
+            GROUP BY k.rank, k.device, k.stream)";
+    let kernels_ns = rows::number(&views.sql(kernels));
+    let name = runs::name(path);
+    let mut random = Random(
+        name.bytes().fold(1_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte))),
+    );
+    let retime = |fixes: Vec<FixEdits>| {
+        let request = RetimingRequest {
+            fixes,
+            curve_positions: vec![0.0, 1.0],
+            ..RetimingRequest::default()
+        };
+        let ranks = || RetimingRanks::load(&views.session, &[]);
+        let retimed = analyses::retime(&views.session, &request, ranks).unwrap();
+        assert!(retimed.left_out.is_empty(), "{:?}", retimed.left_out);
+        retimed.retiming
+    };
+    let is_ordered = |i: &Interval| i.low <= i.mid && i.mid <= i.high;
+    for with_devices in [false, true] {
+        let fixes: Vec<FixEdits> = (0..3).map(|index| random.fix(index, with_devices)).collect();
+        let retiming = retime(fixes.clone());
+        let mut before = retiming.unprofiled_ns;
+        for effect in &retiming.fixes {
+            let told = format!("{fixes:?}: {effect:?} after {before:?}");
+            assert!(is_ordered(&effect.alone_pct) && is_ordered(&effect.next_pct), "{told}");
+            let margin_pct = PredictionError::margin_pct(effect.evidence_pct);
+            assert!(effect.alone_pct.mid <= effect.evidence_pct.max(0.0) + 1e-6, "{told}");
+            assert!(effect.alone_pct.high <= margin_pct.max(0.0) + 1e-6, "{told}");
+            if effect.is_planned {
+                let after = effect.step_ns;
+                assert!(is_ordered(&after) && after.low > 0.0, "{told}");
+                assert!(after.low <= before.low + 1.0 && after.high <= before.high + 1.0, "{told}");
+                let floor_ns = if with_devices { 0.0 } else { 0.85 * kernels_ns };
+                assert!(after.low >= floor_ns, "{told}: kernels take {kernels_ns} ns");
+                before = after;
+            }
+        }
+        let first = retime(fixes[..1].to_vec());
+        let of_first = |retiming: &Retiming| {
+            retiming
+                .fixes
+                .iter()
+                .find(|effect| effect.name == "fix-0")
+                .map(|effect| effect.alone_pct)
+        };
+        assert_eq!(of_first(&first), of_first(&retiming), "{fixes:?}");
+    }
 }
 
 /// Re-timed without a fix and without overhead, each rank takes what it took; no plan takes time below zero, saves more

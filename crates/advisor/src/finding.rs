@@ -320,6 +320,13 @@ pub struct Range {
     pub high: f64,
 }
 
+impl Range {
+    /// Whether a fix with these savings probably adds time.
+    pub(crate) fn is_slower(&self) -> bool {
+        self.mid < -0.05
+    }
+}
+
 impl From<Interval> for Range {
     fn from(interval: Interval) -> Self {
         Self { low: round4(interval.low), mid: round4(interval.mid), high: round4(interval.high) }

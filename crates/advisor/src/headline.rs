@@ -8,7 +8,6 @@ use trace_model::time::{human, human_range};
 use crate::breakdown::{Breakdown, BreakdownPart, OUTSIDE_OPERATORS};
 use crate::expr::decimals;
 use crate::finding::{Finding, Range, round4};
-use crate::phrases;
 use crate::plan::{Plan, PlannedFix, TimedSpan};
 use crate::recording::RecordingKind;
 use crate::rule::MEMORY;
@@ -254,7 +253,7 @@ fn prediction(plan: &Plan, stated: &PlannedFix) -> String {
         String::new()
     };
     let after = of_ms(stated.after_ms);
-    format!("{subject} {now}{unprofiled} and could take {after}{}", phrases::stated_fixes(plan))
+    format!("{subject} {now}{unprofiled} and could take {after}{}", plan.stated_fixes())
 }
 
 /// `1 rule has`, `12 rules have`.

@@ -31,17 +31,6 @@ pub fn mean_of(counted: i64, all: usize) -> String {
     }
 }
 
-/// What follows a range of the headline that is not of the whole plan: ` with the first 2 fixes of the plan`.
-pub fn stated_fixes(plan: &Plan) -> String {
-    match plan.stated() {
-        Some(stated) if stated.position < plan.fixes.len() => match stated.position {
-            1 => " with the first fix of the plan".to_owned(),
-            count => format!(" with the first {count} fixes of the plan"),
-        },
-        _ => String::new(),
-    }
-}
-
 /// The gain without its milliseconds, `18.0 to 33.1 %`; empty without an estimate.
 pub fn gain_share(finding: &Finding) -> String {
     let gain = &finding.gain;
@@ -63,15 +52,10 @@ pub fn percent_range(low: f64, high: f64) -> String {
     }
 }
 
-/// Whether a fix probably adds time alone.
-pub(crate) fn is_slower(alone_pct: &Range) -> bool {
-    alone_pct.mid < -0.05
-}
-
 /// What a fix saves alone: `18.0 to 33.1 %`, `nothing`, or, where it probably adds time, `probably slower, by 17.7 %`, and why.
 pub fn fix_effect(fix: &FindingFix) -> String {
     match &fix.alone_pct {
-        Range { mid, .. } if is_slower(&fix.alone_pct) => {
+        Range { mid, .. } if fix.alone_pct.is_slower() => {
             let why = fix.slower_because.as_deref().map(|why| format!(" ({why})"));
             format!(
                 "probably slower, by {}{}",

@@ -8,7 +8,6 @@ use trace_model::time::ns_to_ms;
 use crate::effects::HeldCount;
 use crate::finding::{Finding, FindingFix, FollowingTimePct, Range, UnknownFix, round4};
 use crate::fix::Fix;
-use crate::phrases;
 use crate::ruleset::RuleSet;
 use crate::severity::{Confidence, Effort, GainMethod, Severity};
 
@@ -194,7 +193,7 @@ pub(crate) fn apply(
                 slower_because: fix
                     .slower_because
                     .clone()
-                    .filter(|_| phrases::is_slower(&effect.alone_pct.into())),
+                    .filter(|_| Range::from(effect.alone_pct).is_slower()),
             });
         }
         if let Some(position) = position {
@@ -312,6 +311,17 @@ impl Plan {
     pub fn stated(&self) -> Option<&PlannedFix> {
         let is_narrow = |fix: &&PlannedFix| fix.after_ms.high <= MAX_STATED_SPAN * fix.after_ms.low;
         self.fixes.iter().rev().find(is_narrow).or(self.fixes.first())
+    }
+
+    /// What follows a range that is not of the whole plan: ` with the first 2 fixes of the plan`.
+    pub fn stated_fixes(&self) -> String {
+        match self.stated() {
+            Some(stated) if stated.position < self.fixes.len() => match stated.position {
+                1 => " with the first fix of the plan".to_owned(),
+                count => format!(" with the first {count} fixes of the plan"),
+            },
+            _ => String::new(),
+        }
     }
 }
 

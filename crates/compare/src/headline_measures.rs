@@ -200,7 +200,7 @@ pub(super) fn headline_measures(
         Measure::new(
             "step_median",
             "ns",
-            "median step, each as long as on its slowest rank; warm-up left out",
+            "median step, each as long as on its slowest rank",
             step(|s| s.median_ns),
             false,
         ),

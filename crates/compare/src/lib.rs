@@ -145,13 +145,10 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
     }
     summary.headline = summary::headline(&summary, &categories, &rows);
     let verdict = verdict::verdict((&b, &a), unit, summary.change_ratio, options.least_change);
-    for (sample, side) in [(&verdict.before, "before"), (&verdict.after, "after")] {
-        if let Some(n) = sample.as_ref().map(|s| s.warm_up_steps).filter(|n| *n > 0) {
-            let steps =
-                if n == 1 { "the first step".to_owned() } else { format!("the first {n} steps") };
+    for (selected, side) in [(&b, "before"), (&a, "after")] {
+        if selected.left_out_steps > 0 {
             summary.notes.push(format!(
-                "{side}: {steps} took more than 1.5 times as long as the rest; throughput, median and p95 leave that \
-                 out as warm-up, the mean step includes it"
+                "{side}: the first step is left out: it is warm-up, or its length does not compare (see `complete_steps`)"
             ));
         }
     }

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::array::Array;
 
-use crate::columns::{column, ints, texts};
+use crate::columns::{ints, texts};
 use crate::level::Level;
 use crate::matching::Key;
 use crate::names;
@@ -24,6 +23,8 @@ pub(super) struct StepTime {
     pub(super) dur_ns: i64,
     /// On the host.
     pub(super) host_ns: i64,
+    /// Whether means count it, see the view `complete_steps`.
+    pub(super) is_counted: bool,
 }
 
 /// The steps to select from.
@@ -40,8 +41,10 @@ pub(super) enum StepFilter {
 pub(super) struct SelectedSteps {
     pub(super) ranks: Vec<i32>,
     pub(super) steps: Vec<StepTime>,
-    /// Whether all steps of the ranks are selected.
+    /// Whether the steps are those that views count.
     pub(super) is_complete: bool,
+    /// Number of first steps that are left out because they are warm-up or began before their device work.
+    pub(super) left_out_steps: usize,
     /// Ranks that are left out because they have no steps while other ranks do.
     pub(super) without_steps: Vec<i32>,
 }
@@ -130,10 +133,16 @@ pub(super) fn select_steps(
         all.retain(|s| s.is_marked);
         ranks.retain(|r| !without_steps.contains(r));
     }
-    let count = all.len();
+    let counted = all.iter().filter(|s| s.is_counted).count();
+    let mut left_out: BTreeSet<i64> = BTreeSet::new();
     let numbers: BTreeSet<i64> = all.iter().map(|s| s.step).collect();
     match &selection.steps {
-        Steps::All => {}
+        Steps::All => all.retain(|s| {
+            if !s.is_counted {
+                left_out.insert(s.step);
+            }
+            s.is_counted
+        }),
         Steps::First => {
             let mut first: BTreeMap<i32, i64> = BTreeMap::new();
             for step in &all {
@@ -164,7 +173,9 @@ pub(super) fn select_steps(
     if all.is_empty() {
         return Err(Error::Selection(format!("the run {side} has no events to compare")));
     }
-    Ok(SelectedSteps { ranks, is_complete: all.len() == count, steps: all, without_steps })
+    let is_complete = all.len() == counted && all.iter().all(|s| s.is_counted);
+    let left_out_steps = left_out.len();
+    Ok(SelectedSteps { ranks, is_complete, left_out_steps, steps: all, without_steps })
 }
 
 /// Whether the run has steps or, without marks of them, recordings with times.
@@ -175,11 +186,11 @@ pub(super) fn has_steps(session: &Session) -> Result<bool> {
 fn read_steps(session: &Session, filter: StepFilter) -> Result<Vec<StepTime>> {
     let query = match filter {
         StepFilter::Complete => {
-            "SELECT rank, step, source <> 'trace' AS is_marked, dur_ns, host_end_ns - host_ts_ns AS host_ns \
-             FROM device_steps ORDER BY rank, host_ts_ns, step"
+            "SELECT rank, step, source <> 'trace' AS is_marked, dur_ns, host_end_ns - host_ts_ns AS host_ns, is_counted \
+             FROM complete_steps ORDER BY rank, host_ts_ns, step"
         }
         StepFilter::Recorded => {
-            "SELECT rank, step, source <> 'trace' AS is_marked, dur_ns, dur_ns AS host_ns \
+            "SELECT rank, step, source <> 'trace' AS is_marked, dur_ns, dur_ns AS host_ns, true AS is_counted \
              FROM steps ORDER BY rank, ts_ns, step"
         }
     };
@@ -187,14 +198,15 @@ fn read_steps(session: &Session, filter: StepFilter) -> Result<Vec<StepTime>> {
     for batch in session.sql(query)? {
         let (rank, step) = (ints(&batch, "rank")?, ints(&batch, "step")?);
         let (dur, host) = (ints(&batch, "dur_ns")?, ints(&batch, "host_ns")?);
-        let marked = column(&batch, "is_marked", &DataType::Int64)?;
-        let marked = marked.as_primitive::<Int64Type>();
+        let [marked, counted] = ["is_marked", "is_counted"].map(|name| ints(&batch, name));
+        let (marked, counted) = (marked?, counted?);
         steps.extend((0..batch.num_rows()).map(|i| StepTime {
             rank: rank.value(i) as i32,
             step: step.value(i),
             is_marked: marked.value(i) != 0,
             dur_ns: dur.value(i),
             host_ns: host.value(i),
+            is_counted: counted.value(i) != 0,
         }));
     }
     Ok(steps)

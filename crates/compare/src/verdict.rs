@@ -25,9 +25,6 @@ const MIN_STEPS: usize = 3;
 /// Run-to-run variation of the same program, which a single pair of runs cannot measure.
 const PAIR_NOISE: f64 = 0.02;
 
-/// A first step counts as warm-up if it is slower than this many times the median of the steps after it.
-const WARM_UP_FACTOR: f64 = 1.5;
-
 /// The outcome for the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,8 +56,6 @@ impl Outcome {
 pub struct Sample {
     /// Number of steps that count.
     pub steps: usize,
-    /// Number of steps at the start that were left out: more than 1.5 times as slow as the median of the rest.
-    pub warm_up_steps: usize,
     /// Their median.
     pub median_ns: f64,
     /// Their mean.
@@ -252,29 +247,19 @@ impl Sample {
     }
 
     fn from_times(times: &[i64]) -> Self {
-        let warm_up_steps = warm_up(times);
-        let times = times[warm_up_steps..].to_vec();
-        let mut sorted = times.clone();
+        let mut sorted = times.to_vec();
         let median_ns = median(&mut sorted);
         let sum: f64 = times.iter().map(|ns| *ns as f64).sum();
         // The smallest step that 95 % do not exceed.
         let p95 = (sorted.len() as f64 * 0.95).ceil() as usize;
         Self {
             steps: times.len(),
-            warm_up_steps,
             median_ns,
             mean_ns: sum / times.len().max(1) as f64,
             p95_ns: sorted.get(p95.saturating_sub(1)).map_or(0.0, |ns| *ns as f64),
-            times,
+            times: times.to_vec(),
         }
     }
-}
-
-/// The number of first steps that are clearly slower than the rest. At least three steps remain, and half of all.
-fn warm_up(times: &[i64]) -> usize {
-    let max_warm_up = times.len().saturating_sub(MIN_STEPS).min(times.len() / 2);
-    let slow = |i: &usize| times[*i] as f64 > WARM_UP_FACTOR * median(&mut times[i + 1..].to_vec());
-    (0..max_warm_up).take_while(slow).count()
 }
 
 /// 95 % interval of the change of the median.
@@ -332,7 +317,7 @@ fn share(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, Sample, Verdict, interval, judge, warm_up};
+    use super::{Outcome, Sample, Verdict, interval, judge};
 
     const MS: i64 = 1_000_000;
 
@@ -386,17 +371,6 @@ mod tests {
         assert_eq!(compare(&noisy, &noisy).outcome, Outcome::Unchanged);
         assert_eq!(compare(&[], &[]).outcome, Outcome::Inconclusive);
         assert_eq!(compare(&[0, 0, 0], &[1, 1, 1]).outcome, Outcome::Inconclusive);
-    }
-
-    #[test]
-    fn warm_up_leaves_out_slow_first_steps() {
-        assert_eq!(warm_up(&[400, 160, 100, 101, 99, 100]), 2);
-        assert_eq!(warm_up(&[140, 100, 101, 99]), 0, "not that slow");
-        assert_eq!(warm_up(&[400, 100, 100]), 0, "three must remain");
-        assert_eq!(warm_up(&[100, 100, 100, 400]), 0, "only the first ones");
-        let sample = Sample::from_times(&[400, 100, 101, 99, 102]);
-        assert_eq!((sample.steps, sample.warm_up_steps), (4, 1));
-        assert!((sample.median_ns - 100.5).abs() < 1e-9 && (sample.p95_ns - 102.0).abs() < 1e-9);
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
             out,
             "<p class=\"bar-label\"><strong>It could take {}</strong>{}{} ({})</p>",
             html(&phrases::ms_range(&after)),
-            html(&phrases::stated_fixes(plan)),
+            html(&plan.stated_fixes()),
             html(&without),
             html(&phrases::kind_of_ranges(&plan.measured))
         );

@@ -60,34 +60,26 @@ finished_steps AS (
         OR coalesce(later_events, 0) > 0
         OR (device_event_count > 0 AND coalesce(0.8 * previous_events <= device_event_count, true))
 ),
--- By how much the host is ahead when a step starts.
-leads AS (
-    SELECT rank, sum(ts_ns - host_ts_ns) AS lead_ns, sum(dur_ns) AS dur_ns
-    FROM finished_steps
-    WHERE NOT is_first
-    GROUP BY rank
-),
 anchored AS (
+    -- By how much the host is ahead when a later step starts, as a share of its time.
     SELECT
-        s.*,
-        NOT (s.is_first AND s.ready_ns IS NULL AND coalesce(l.lead_ns > 0.02 * l.dur_ns, false)) AS is_anchored
-    FROM finished_steps s
-    LEFT JOIN leads l ON l.rank = s.rank
-),
-later_steps AS (
-    SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns, max(dur_ns) AS max_ns
-    FROM anchored
-    WHERE NOT is_first
-    GROUP BY rank
-    HAVING count(*) >= 2
+        *,
+        NOT (is_first AND ready_ns IS NULL AND coalesce(
+            sum(CASE WHEN NOT is_first THEN ts_ns - host_ts_ns END) OVER all_of_rank
+                > 0.02 * sum(CASE WHEN NOT is_first THEN dur_ns END) OVER all_of_rank,
+            false)) AS is_anchored,
+        count(*) OVER all_of_rank AS step_count,
+        median(CASE WHEN NOT is_first THEN CAST(dur_ns AS DOUBLE) END) OVER all_of_rank AS later_median_ns,
+        max(CASE WHEN NOT is_first THEN dur_ns END) OVER all_of_rank AS later_max_ns
+    FROM finished_steps
+    WINDOW all_of_rank AS (PARTITION BY rank)
 ),
 flagged AS (
     SELECT
-        a.*,
-        a.is_first AND a.source <> 'trace'
-            AND coalesce(a.dur_ns > 1.3 * s.median_ns AND a.dur_ns > 1.1 * s.max_ns, false) AS is_warm_up
-    FROM anchored a
-    LEFT JOIN later_steps s ON s.rank = a.rank
+        *,
+        is_first AND source <> 'trace' AND step_count >= 3
+            AND coalesce(dur_ns > 1.3 * later_median_ns AND dur_ns > 1.1 * later_max_ns, false) AS is_warm_up
+    FROM anchored
 )
 SELECT
     rank, step, source,

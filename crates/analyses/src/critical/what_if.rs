@@ -145,8 +145,7 @@ pub(super) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64
     (times, end_ns)
 }
 
-/// The mean step under given times. As recorded, it is the mean of the steps that count, see `complete_steps`; other times
-/// lengthen and shorten it by the ratio in which the graph's own mean changes.
+/// The mean step under given times. As recorded, it is the mean of the steps that count, see `complete_steps`.
 #[derive(Debug)]
 pub(super) struct StepClock {
     /// Node that begins the steps of the mean: the mark of the first, or the end of the mark before it.
@@ -160,7 +159,9 @@ pub(super) struct StepClock {
     /// Number of steps in the window.
     window_step_count: usize,
     counted: CountedSteps,
-    /// Recorded mean over the graph's own.
+    /// Time of the host beyond the steps as recorded: the devices worked off what the host had launched before.
+    host_lead_ns: i64,
+    /// Mean of all steps that count over the mean of those in the window.
     scale: f64,
 }
 
@@ -172,7 +173,7 @@ impl StepClock {
             graph.host_node(timeline, ts_ns)
         };
         let mut ends: Vec<Vec<u32>> = Vec::new();
-        let mut is_counted: Vec<bool> = Vec::new();
+        let mut counted_ns: Vec<Option<i64>> = Vec::new();
         let mut begin_node = None;
         let mut numbers: Vec<(i64, usize)> = Vec::new();
         for step in &events.steps {
@@ -181,7 +182,7 @@ impl StepClock {
             begin_node = begin_node.or(Some(first));
             numbers.push((step.number, ends.len()));
             ends.push(vec![last]);
-            is_counted.push(step.counted_ns.is_some());
+            counted_ns.push(step.counted_ns);
         }
         numbers.sort_unstable();
         for (activity, &node) in events.activities.iter().zip(&graph.activity_ends) {
@@ -194,8 +195,8 @@ impl StepClock {
         let mut earlier_work: Vec<u32> =
             earlier_work(graph, events, &numbers).into_iter().collect();
         // Steps between those that count are part of the stretch.
-        let first = is_counted.iter().position(|&counts| counts).unwrap_or(0);
-        let end = is_counted.iter().rposition(|&counts| counts).map_or(ends.len(), |last| last + 1);
+        let first = counted_ns.iter().position(Option::is_some).unwrap_or(0);
+        let end = counted_ns.iter().rposition(Option::is_some).map_or(ends.len(), |last| last + 1);
         if first > 0 {
             begin_node = ends[first - 1].first().copied();
             let activities = ends[..first].iter().filter_map(|nodes| nodes.get(1..));
@@ -220,10 +221,16 @@ impl StepClock {
             ends,
             window_step_count,
             counted,
+            host_lead_ns: 0,
             scale: 1.0,
         };
-        if let Some(own_ns) = clock.mean(recorded).filter(|ns| *ns > 0.0 && counted.count > 0) {
-            clock.scale = counted.mean_ns / own_ns;
+        if counted.count > 0 {
+            let steps_ns: i64 = counted_ns[first..end].iter().flatten().sum();
+            let host_ns = clock.spans_ns(recorded).map_or(0, |[host_ns, _]| host_ns);
+            clock.host_lead_ns = (host_ns - steps_ns).max(0);
+            if let Some(own_ns) = clock.mean(recorded).filter(|ns| *ns > 0.0) {
+                clock.scale = counted.mean_ns / own_ns;
+            }
         }
         clock
     }
@@ -249,11 +256,17 @@ impl StepClock {
         begin_ns.unwrap_or(graph.window.begin_ns)
     }
 
-    /// The mean step, if there are steps. The graph's own mean is the longer of the mean on the host, from the first mark to
-    /// the end of the last without waiting for earlier work, and the mean on the devices, from the end of earlier work to the
-    /// end of all. In a long run both are equal; in a short recording the side that is ahead seems to be faster. Where no
-    /// node comes later, the mean does not grow.
+    /// The mean step, if there are steps: the longer of the mean on the host and the mean on the devices. In a long run both are
+    /// equal; in a short recording the side that is ahead seems to be faster. Where no node comes later, the mean does not grow.
     pub(super) fn mean(&self, time: impl Fn(u32) -> i64) -> Option<f64> {
+        let [host_ns, devices_ns] = self.spans_ns(time)?;
+        let longest_ns = (host_ns - self.host_lead_ns).max(devices_ns).max(0);
+        Some(self.scale * longest_ns as f64 / self.ends.len() as f64)
+    }
+
+    /// How long the steps of the mean last, all together: on the host, from the first mark to the end of the last without waiting
+    /// for earlier work, and on the devices, from the end of earlier work to the end of all.
+    fn spans_ns(&self, time: impl Fn(u32) -> i64) -> Option<[i64; 2]> {
         let begin_ns = time(self.begin_node?);
         let host_ns = self.ends.iter().filter_map(|nodes| nodes.first()).map(|&node| time(node));
         let host_end_ns = host_ns.max()?;
@@ -265,8 +278,7 @@ impl StepClock {
         }
         let devices_begin_ns = earlier_ns.map_or(begin_ns, |ns| ns.max(begin_ns));
         let done_ns = self.ends.iter().flatten().map(|&node| time(node)).max()?;
-        let longest_ns = host_ns.max(done_ns - devices_begin_ns);
-        Some(self.scale * longest_ns.max(0) as f64 / self.ends.len() as f64)
+        Some([host_ns, done_ns - devices_begin_ns])
     }
 }
 
