@@ -20,7 +20,8 @@ pub struct Headline {
     pub text: String,
     /// Number of findings, without notes about the trace and infos.
     pub findings: usize,
-    /// Code of the finding to start with, or, where no saving is predicted, to try first; null if there is none.
+    /// Code of the finding to start with, or, where no saving is predicted, to try first; of one that does other harm than to make
+    /// steps longer, if that comes before. Null if there is none.
     pub first: Option<String>,
     /// How many fixes of the plan, from the first on, the predicted step is with: all, or, where the range of the whole plan
     /// spans more than a factor of two, those up to which it does not.
@@ -120,6 +121,9 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         unknown_gain.or(predicted).or_else(|| counted.iter().find(is_tried)).or(counted.first());
     // What the program does is not known then, or start-up only.
     let idle = breakdown.filter(|_| severe_limit.is_none()).and_then(mostly_idle);
+    // A finding that is listed before the first one does other harm than to make steps longer.
+    let harm = counted.first().zip(first).filter(|(f, first)| f.code != first.code && is_urgent(f));
+    let harm = harm.map(|(harm, _)| harm);
     let text = match (severe_limit, first) {
         (Some(limit), _) => of_severe_limit(limit, &counted, is_judged),
         (None, None) if !is_judged => {
@@ -135,8 +139,6 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         (None, Some(first)) => {
             let count = plural(counted.len(), "finding");
             let start = format!("start with {}", named(first));
-            // A finding that is listed before the first one does other harm than to make steps longer.
-            let harm = counted.first().filter(|f| f.code != first.code && is_urgent(f));
             let start = match harm {
                 Some(harm) => format!("look at {}, then {start}", named(harm)),
                 None => start,
@@ -169,7 +171,7 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
     Headline {
         text,
         findings: counted.len(),
-        first: first.map(|f| f.code.clone()),
+        first: harm.or(first).map(|f| f.code.clone()),
         gain_low_pct: saving.map(|(plan, fix)| saved_pct(plan, fix.after_ms.high).max(0.0)),
         gain_high_pct: saving.map(|(plan, fix)| saved_pct(plan, fix.after_ms.low)),
         predicted_fixes: saving.map_or(0, |(_, fix)| fix.position),
