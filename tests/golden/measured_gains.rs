@@ -524,13 +524,10 @@ const CPU_CODES: [(&str, &str); 14] = [
 ];
 
 /// Runs in which the rule does not find it, or still does when it is mended, and why.
-const CPU_EXCEPTIONS: [(&str, &str); 2] = [
-    (
-        "convolutions_one_by_one",
-        "OP015 looks at matmuls: what larger batches bring to convolutions varies (docs/measured-gains.md)",
-    ),
-    ("fed_work", "the worker takes one of two cores from the model: the loop waits for it as long"),
-];
+const CPU_EXCEPTIONS: [(&str, &str); 1] = [(
+    "convolutions_one_by_one",
+    "OP015 looks at matmuls: what larger batches bring to convolutions varies (docs/measured-gains.md)",
+)];
 
 fn runs_on_the_cpu_have_the_expected_finding_until_it_is_mended() {
     let pairs = read_pairs("cpu");
