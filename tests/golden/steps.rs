@@ -19,8 +19,8 @@ const READINGS: [(&str, f64, f64, f64); 5] = [
     ("ns_resolution", 4.0, 95.0, 96.0),
     ("resnet50_workers0", 5.0, 182.0, 183.0),
     ("mi300_resnet_ddp", 3.0, 18.9, 19.0),
-    // The host is ahead by 1 % of a step: its first step, which is longer, counts.
-    ("resnet50_workers4", 6.0, 182.0, 183.0),
+    // The first step takes 182 ms, the others 124 to 164: it is warm-up.
+    ("resnet50_workers4", 5.0, 163.0, 164.0),
 ];
 
 pub(crate) fn cases() -> Vec<Case> {
