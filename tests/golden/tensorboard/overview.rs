@@ -41,6 +41,8 @@ pub(crate) const AREA: Area = Area {
         ("h100_bert", "gpu_metrics", NO_BLOCK_FITS),
         ("h100_qwen", "gpu_metrics", NO_BLOCK_FITS),
         ("nccl_rank", "gpu_metrics", NO_BLOCK_FITS),
+        ("resnet50_workers0", "gpu_metrics", NOT_COUNTED),
+        ("resnet50_workers4", "gpu_metrics", NOT_COUNTED),
         ("mi300_bert", "gpu_metrics", GRID),
         ("mi300_qwen", "gpu_metrics", GRID),
         ("mi300_resnet_ddp", "gpu_metrics", GRID),
@@ -156,6 +158,7 @@ const ENGINE: &str = "the plugin does not know the marks of inference servers: i
 const RECURRING: &str =
     "the plugin finds no steps where nothing marks them: it takes the whole recording as one step";
 
+const NOT_COUNTED: &str = "the plugin counts a first step that does not compare with the others";
 const NO_BLOCK_FITS: &str =
     "an occupancy of 0 of kernels that hold more than one warp in a hundred is no number";
 const GRID: &str =
