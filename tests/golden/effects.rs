@@ -190,7 +190,7 @@ fn shipped_effects_are_the_fit() {
     assert!(shipped == text, "rules/effects.toml is stale: run this test with UPDATE=1");
 }
 
-/// What a fix saves alone does not change with the rules that are evaluated.
+/// The saving of a fix alone does not depend on which rules are selected.
 fn saving_alone_is_the_same_whichever_rules_are_selected() {
     let mut compared = 0;
     for path in ["gpt2/as_written.json.gz", "h100/mlp.json.gz", "cpu/small_graph.json.gz"] {

@@ -16,7 +16,7 @@ const READINGS: [(&str, &str, f64, f64); 14] = [
     ("resnet50_workers0", "dataloader_ratio", 32.0, 34.5),
     ("resnet50_workers0", "op_dispatch_ratio", 5.0, 7.5),
     // Without the first step, in which the workers start.
-    ("resnet50_workers4", "dataloader_ratio", 0.3, 1.2),
+    ("resnet50_workers4", "dataloader_ratio", 0.3, 0.6),
     ("resnet50_workers4", "dispatch_ratio", 15.0, 22.0),
     ("h100_bert", "python_ratio", 43.0, 47.0),
     ("h100_bert", "op_dispatch_ratio", 32.0, 37.0),

@@ -10,15 +10,12 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::Deserialize;
 use trace_advisor::advisor::{Finding, Range, Severity};
-use trace_advisor::arrow::array::{AsArray, RecordBatch};
-use trace_advisor::arrow::compute::cast;
-use trace_advisor::arrow::datatypes::{DataType, Float64Type};
 use trace_advisor::compare::DiffOptions;
 use trace_advisor::{Report, Run, default_rules, diff};
 
 use crate::harness::{Case, functions};
 use crate::runs::traces;
-use crate::support::slice;
+use crate::support::{rows::numbers, slice};
 
 const MANIFEST: &str = env!("CARGO_MANIFEST_DIR");
 const DOCUMENT: &str = "../../docs/recordings.md";
@@ -169,20 +166,9 @@ fn assert_consistent(recording: &str, report: &Report) {
 /// Every command states the same mean step of the same number of steps.
 fn assert_one_step(recording: &str, run: &Run, report: &Report) {
     let steps = |sql: &str| -> BTreeMap<i64, (i64, f64)> {
-        let batches = run.sql(sql).unwrap();
-        let column = |batch: &RecordBatch, at: usize| {
-            cast(batch.column(at), &DataType::Float64)
-                .unwrap()
-                .as_primitive::<Float64Type>()
-                .clone()
-        };
-        let rows = |batch: &RecordBatch| {
-            let [rank, count, mean_ns] = [0, 1, 2].map(|at| column(batch, at));
-            (0..batch.num_rows())
-                .map(|row| (rank.value(row) as i64, (count.value(row) as i64, mean_ns.value(row))))
-                .collect::<Vec<_>>()
-        };
-        batches.iter().flat_map(rows).filter(|(_, (count, _))| *count > 0).collect()
+        let rows = numbers(&run.sql(sql).unwrap()).into_iter();
+        let of_rank = |row: Vec<f64>| (row[0] as i64, (row[1] as i64, row[2]));
+        rows.map(of_rank).filter(|(_, (count, _))| *count > 0).collect()
     };
     let summary = steps("SELECT rank, step_count, mean_ns FROM step_time_summary");
     let breakdown = steps("SELECT rank, step_count, step_ns FROM step_breakdown");

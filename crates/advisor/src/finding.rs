@@ -321,7 +321,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether a fix with these savings probably adds time.
+    /// Returns true if a fix with these savings probably makes the step slower.
     pub(crate) fn is_slower(&self) -> bool {
         self.mid < -0.05
     }

@@ -41,7 +41,7 @@ pub(super) enum StepFilter {
 pub(super) struct SelectedSteps {
     pub(super) ranks: Vec<i32>,
     pub(super) steps: Vec<StepTime>,
-    /// Whether the steps are those that views count.
+    /// Whether the selection is exactly the steps that views count.
     pub(super) is_complete: bool,
     /// Number of first steps that are left out because they are warm-up or began before their device work.
     pub(super) left_out_steps: usize,

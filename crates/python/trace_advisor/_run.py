@@ -113,7 +113,7 @@ def open(
         name: Only events whose name matches this regular expression.
         cycle: The profile cycle of each rank to read, from 1; the last one by default.
         params: Parameters of the analyses, such as `{"short_kernel_us": 10}`.
-        step_time: What a step takes without the profiler, such as `"113ms"`; estimated by default.
+        step_time: What a step takes without the profiler, such as `"113ms"`; by default as the recorder timed it, else estimated.
         memory_limit: Limit for tables and queries, such as `"4GiB"` or in bytes; half of the machine's memory by default.
         mapped: Where `map_shard` put the ranks of the run, a folder or an address; their traces are then not read.
         cache: Whether to use the cache, or its folder.

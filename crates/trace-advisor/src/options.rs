@@ -29,7 +29,7 @@ pub struct OpenOptions {
     /// Where the ranks of the run were mapped to, a folder or the address of one; see [`map`](crate::map()). Their traces are
     /// then not read. Nothing is cached.
     pub mapped: Option<PathBuf>,
-    /// Duration of a step without the profiler, if it is known: predictions then start from it. Estimated by default.
+    /// Duration of a step without the profiler, if it is known: predictions then start from it. By default, the time that the recorder measured, else an estimate.
     pub step_time_ns: Option<i64>,
     /// The options of the command line that correspond to these, if there is one: commands in advice repeat them.
     pub command_options: CommandOptions,

@@ -154,7 +154,8 @@ pub(super) struct StepClock {
     earlier_work: Vec<u32>,
     /// Nodes between which the main thread waits when that work ends.
     wait_for_earlier: Option<(u32, u32)>,
-    /// For each step of the mean, the nodes of which the last one ends it; first that of its mark.
+    /// The end nodes of each step of the mean: the end of its mark first, then the ends of its device activities. The latest of
+    /// them ends the step.
     ends: Vec<Vec<u32>>,
     /// Number of steps in the window.
     window_step_count: usize,
