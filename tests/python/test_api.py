@@ -31,7 +31,7 @@ def test_findings(sample: Path) -> None:
     report = ta.open(sample).check()
     first = report.findings[0]
     assert (first.code, first.severity, first.ranks) == ("IN001", "high", [0, 1])
-    assert first.gain is not None and 20 < first.gain.low_pct < first.gain.mid_pct <= first.gain.high_pct < 50
+    assert first.gain is not None and 10 < first.gain.low_pct < first.gain.mid_pct <= first.gain.high_pct < 50
     assert str(first).splitlines()[0].startswith("high[IN001 ")
     assert "IN001" in repr(first)
     assert report.has_failed and report.is_judged
