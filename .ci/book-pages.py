@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Preprocessor of mdBook (see book.toml).
 
-Adds the pages of `docs/rules` and `docs/decisions` below their index pages, so that SUMMARY.md does not have to list them.
+Adds the pages of `docs/rules`, which `.ci/book` generates, and `docs/decisions` below their index pages, so that SUMMARY.md
+does not have to list them.
 Links to files outside `docs` become links to the repository; one that points nowhere is an error.
 """
 
