@@ -43,110 +43,89 @@
 //! assert_eq!(report.findings[0].threshold_at, "my.toml:6");
 //! ```
 
-mod baseline;
-mod baseline_comparison;
-mod breakdown;
-mod comparison;
-mod compile;
-pub mod effects;
-mod evaluate;
-mod evaluate_rule;
-mod explain;
-mod expr;
-mod file_schema;
-mod finding;
-mod firing_rates;
-mod fix;
-mod follow_up;
-mod general_title;
-mod headline;
-mod held_capabilities;
-mod ignore;
-mod link;
-mod merge;
-mod one_or_more;
-pub mod phrases;
-mod plan;
-mod policy;
-mod prioritize;
-mod problem;
-mod query;
-mod recording;
+mod evaluation;
+mod language;
 mod report;
-mod rule;
-mod rule_check;
-mod rule_files;
-mod rules_needing;
-mod ruleset;
-mod run_traits;
-mod schema;
-mod schema_check;
-mod selftest;
-mod severity;
-mod sql;
-mod subject;
-mod template_syntax;
-mod text;
-mod text_schema;
-mod threshold;
-mod verdict;
 
 #[cfg(test)]
 mod tests;
 
-pub use baseline::{Baseline, BaselineReport};
-pub use baseline_comparison::{BaselineComparison, GoneFinding, StillUnknown, UnknownReason};
-pub use breakdown::{Breakdown, BreakdownPart};
-pub use comparison::{Comparison, evaluate_comparison};
-pub use evaluate::{evaluate, evaluate_without};
-pub use evaluate_rule::MAX_RETIMED_RANKS;
-pub use explain::{ViewNotes, explain, index, page_name};
-pub use finding::{
+pub use evaluation::baseline::{Baseline, BaselineReport};
+pub use evaluation::baseline_comparison::{
+    BaselineComparison, GoneFinding, StillUnknown, UnknownReason,
+};
+pub use evaluation::comparison::{Comparison, evaluate_comparison};
+pub use evaluation::effects;
+pub use evaluation::evaluate::{evaluate, evaluate_without};
+pub use evaluation::evaluate_rule::MAX_RETIMED_RANKS;
+pub use evaluation::firing_rates::{FiringRates, RuleRate};
+pub use evaluation::follow_up::FollowUps;
+pub use evaluation::selftest::{TestFailure, TestRun};
+pub use language::explain::{ViewNotes, explain, index, page_name};
+pub use language::fix::{Fix, FixRequirement, HeldPredictions, Prediction};
+pub use language::ignore::{Date, Ignore};
+pub use language::policy::{Policy, UnknownSelector};
+pub use language::problem::{Problem, RuleSource};
+pub use language::query::{RuleQuery, StatedQuery};
+pub use language::rule::{
+    Caveat, Check, Condition, EvidenceQuery, Gain, Rule, RuleStatus, SeverityLimit, TRACE_QUALITY,
+};
+pub use language::rule_files::RuleFiles;
+pub use language::ruleset::{Inactive, RuleSet};
+pub use language::schema::rule_schema_json;
+pub use language::severity::{Confidence, Effort, FailOn, GainMethod, Severity};
+pub use language::subject::Subject;
+pub use language::text::{Text, TextBody, TextPart};
+pub use language::threshold::Threshold;
+pub use report::breakdown::{Breakdown, BreakdownPart};
+pub use report::finding::{
     Affected, AffectedRow, BaselineState, Columns, Evidence, Finding, FindingFix,
     FindingLeftOutFix, FollowingTimePct, GainEstimate, MAX_AFFECTED, MAX_EVIDENCE, Occurrences,
     Queries, Range, TimeRange, UnknownFix,
 };
-pub use firing_rates::{FiringRates, RuleRate};
-pub use fix::{Fix, FixRequirement, HeldPredictions, Prediction};
-pub use follow_up::FollowUps;
-pub use headline::Headline;
-pub use ignore::{Date, Ignore};
-pub use plan::{MeasuredPredictions, Plan, PlannedFix, TimedSpan};
-pub use policy::{Policy, UnknownSelector};
-pub use problem::{Problem, RuleSource};
-pub use query::{RuleQuery, StatedQuery};
-pub use recording::{Recording, RecordingInstructions, RecordingKind, RecordingLimit};
-pub use report::{
+pub use report::headline::Headline;
+pub use report::phrases;
+pub use report::plan::{MeasuredPredictions, Plan, PlannedFix, TimedSpan};
+pub use report::recording::{Recording, RecordingInstructions, RecordingKind, RecordingLimit};
+pub use report::report::{
     DamagedFile, HiddenFinding, IgnoredFinding, MissingOption, REPORT_SCHEMA_VERSION, Report,
     ReportWarning, Run, RunSource, Tool, UnknownRule, report_schema_json,
 };
-pub use rule::{Caveat, Check, Condition, EvidenceQuery, Gain, Rule, SeverityLimit, TRACE_QUALITY};
-pub use rule_files::RuleFiles;
-pub use ruleset::{Inactive, RuleSet};
-pub use schema::rule_schema_json;
-pub use selftest::{TestFailure, TestRun};
-pub use severity::{Confidence, Effort, FailOn, GainMethod, Severity};
-pub use subject::Subject;
-pub use text::{Text, TextBody, TextPart};
-pub use threshold::Threshold;
 
-/// The shipped rule files: name in findings and problems, and text. `default.toml` explains the fields and
-/// is complete on its own; the other files hold one area each.
-const SHIPPED: [(&str, &str); 14] = [
-    ("rules/default.toml", include_str!("../rules/default.toml")),
-    ("rules/kernels.toml", include_str!("../rules/kernels.toml")),
-    ("rules/memory.toml", include_str!("../rules/memory.toml")),
-    ("rules/comm.toml", include_str!("../rules/comm.toml")),
-    ("rules/pipeline.toml", include_str!("../rules/pipeline.toml")),
-    ("rules/loop.toml", include_str!("../rules/loop.toml")),
-    ("rules/machines.toml", include_str!("../rules/machines.toml")),
-    ("rules/cpu.toml", include_str!("../rules/cpu.toml")),
-    ("rules/compile.toml", include_str!("../rules/compile.toml")),
-    ("rules/hangs.toml", include_str!("../rules/hangs.toml")),
-    ("rules/trace-quality.toml", include_str!("../rules/trace-quality.toml")),
-    ("rules/regression.toml", include_str!("../rules/regression.toml")),
-    ("rules/fixes.toml", include_str!("../rules/fixes.toml")),
-    ("rules/effects.toml", include_str!("../rules/effects.toml")),
+/// The shipped rule files: name in findings and problems, and text.
+macro_rules! shipped {
+    ($($name:literal),+ $(,)?) => {
+        [$((concat!("rules/", $name, ".toml"), include_str!(concat!("../rules/", $name, ".toml")))),+]
+    };
+}
+
+/// The files that `default.toml` includes, in its order, and `default.toml` itself.
+const SHIPPED: [(&str, &str); 25] = shipped![
+    "GU",
+    "IN",
+    "HB",
+    "SY",
+    "CP",
+    "KN",
+    "KN-layers",
+    "PR",
+    "IF",
+    "OP",
+    "OP-cpu",
+    "VA",
+    "CF",
+    "CM",
+    "CM-ranks",
+    "PP",
+    "MM",
+    "MM-snapshot",
+    "CG",
+    "FR",
+    "TQ",
+    "RG",
+    "fixes",
+    "effects",
+    "default",
 ];
 
 /// The shipped rule files, in loading order. Your own files come after them.

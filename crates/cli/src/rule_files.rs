@@ -50,9 +50,8 @@ pub(crate) fn read_texts(args: &RuleFileArgs, console: &mut Console) -> anyhow::
     let mut sources = if args.no_default_rules { Vec::new() } else { shipped_rules() };
     let mut names = Vec::new();
     for file in &files {
-        let source = read(file)?;
-        names.push(source.name.clone());
-        sources.push(source);
+        names.push(file.display().to_string());
+        sources.extend(read(file)?);
     }
     Ok(RuleTexts { sources, names })
 }
@@ -99,7 +98,8 @@ pub(crate) fn load_with_policy(
         Some(list.filter(|selector| !selector.is_empty()).collect())
     };
     let (select, ignore) = (selectors(&args.select), selectors(&args.ignore));
-    let policy = Policy { select, ignore, ..policy.clone() };
+    let preview = args.preview.then_some(true);
+    let policy = Policy { select, ignore, preview, ..policy.clone() };
     let rules = load(&args.files, console)?;
     rules.with_policy(&policy).map_err(|unknown| {
         let messages: Vec<String> = unknown.iter().map(ToString::to_string).collect();
@@ -121,15 +121,24 @@ pub(crate) fn command_line_options(args: &RuleArgs) -> Vec<String> {
     if args.files.no_default_rules {
         options.push("--no-default-rules".to_owned());
     }
+    if args.preview {
+        options.push("--preview".to_owned());
+    }
     for (name, list) in [("--select", &args.select), ("--ignore", &args.ignore)] {
         options.extend(list.iter().flat_map(|list| [name.to_owned(), list.join(",")]));
     }
     options
 }
 
-fn read(file: &Path) -> anyhow::Result<RuleSource> {
-    let text = text_file::read(file, "rule file", text_file::MAX_WRITTEN_BYTES)?;
-    Ok(RuleSource { name: file.display().to_string(), text })
+/// Reads a rule file, and before it the files that it includes.
+fn read(file: &Path) -> anyhow::Result<Vec<RuleSource>> {
+    let shown = file.display().to_string();
+    let text = |name: &str| {
+        // The name of a path that is not Unicode text does not lead back to it.
+        let path = if name == shown { file } else { Path::new(name) };
+        text_file::read(path, "rule file", text_file::MAX_WRITTEN_BYTES)
+    };
+    RuleSource::read_with_includes(&shown, &text)
 }
 
 /// Today's date (UTC), by which ignore entries expire.

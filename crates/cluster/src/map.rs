@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Path, absolute};
 
 use anyhow::{Context as _, bail};
 use tokio::runtime::Runtime;
@@ -113,12 +113,14 @@ fn shard_count(ranks: usize, ranks_per_task: Option<NonZeroU32>) -> u32 {
 }
 
 fn rules(args: &MapArgs) -> anyhow::Result<RuleSet> {
-    let read = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file);
-        let text = text.with_context(|| format!("cannot read rule file {}", file.display()))?;
-        anyhow::Ok(RuleSource { name: file.display().to_string(), text })
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(name);
+        text.with_context(|| format!("cannot read rule file {name}"))
     };
-    let sources = args.rules.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut sources = Vec::new();
+    for file in &args.rules {
+        sources.extend(RuleSource::read_with_includes(&file.display().to_string(), &read)?);
+    }
     let rules = if args.no_default_rules { load_only(&sources) } else { load_rules(&sources) };
     rules.map_err(|problems| {
         let list: Vec<String> = problems.iter().map(ToString::to_string).collect();

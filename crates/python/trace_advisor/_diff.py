@@ -60,7 +60,7 @@ def diff(
     before: Run | Path, after: Run | Path, *, before_ranks: Selection | None = None, after_ranks: Selection | None = None,
     before_steps: str | int | None = None, after_steps: str | int | None = None, short_names: bool = False,
     rules: Path | Iterable[Path] | None = None, select: str | Iterable[str] | None = None,
-    ignore: str | Iterable[str] | None = None, fail_on: str | None = None, fail_on_memory: float | None = None,
+    ignore: str | Iterable[str] | None = None, preview: bool = False, fail_on: str | None = None, fail_on_memory: float | None = None,
     progress: ProgressArgument = None,
 ) -> Comparison:
     """Compares two runs, as `advisor diff` does: open runs, or their paths.
@@ -76,6 +76,7 @@ def diff(
         rules: Rule files about comparisons.
         select: Only these rules.
         ignore: Without these rules.
+        preview: Whether rules in preview are evaluated, too.
         fail_on: The verdict from which on `Comparison.has_failed` is true: `regression` or `inconclusive`.
         fail_on_memory: Fail, too, if the peak memory of a device grows by this percentage or more.
         progress: `True` or `tqdm` for a bar, or a callable that gets a `Progress`.
@@ -83,7 +84,7 @@ def diff(
     options = to_options(
         before_ranks=numbers(before_ranks), after_ranks=numbers(after_ranks), before_steps=before_steps,
         after_steps=after_steps, short_names=short_names, rules=files(rules), select=words(select), ignore=words(ignore),
-        fail_on=fail_on, fail_on_memory=fail_on_memory,
+        preview=preview, fail_on=fail_on, fail_on_memory=fail_on_memory,
     )
     if isinstance(before, Run) and isinstance(after, Run):
         return Comparison(_native.Comparison.of_runs(before._native, after._native, options))

@@ -47,7 +47,7 @@ class Run:
     def check(
         self, rules: Path | Iterable[Path] | None = None, *, select: str | Iterable[str] | None = None,
         ignore: str | Iterable[str] | None = None, baseline: Path | None = None, fail_on: str | None = None,
-        min_gain: float | None = None, default_rules: bool = True, progress: ProgressArgument = None,
+        min_gain: float | None = None, default_rules: bool = True, preview: bool = False, progress: ProgressArgument = None,
     ) -> Report:
         """Evaluates the rules, as `advisor check` does.
 
@@ -59,12 +59,13 @@ class Run:
             fail_on: The severity from which on `Report.has_failed` is true: `medium` by default.
             min_gain: Leave out findings that gain less, in percent of the step time.
             default_rules: Whether the built-in rules apply.
+            preview: Whether rules in preview are evaluated, too.
             progress: `True` or `tqdm` for a bar, or a callable that gets a `Progress`.
         """
         options = to_options(
             rules=files(rules), select=words(select), ignore=words(ignore),
             baseline=None if baseline is None else os.fspath(baseline), fail_on=fail_on, min_gain=min_gain,
-            no_default_rules=not default_rules,
+            no_default_rules=not default_rules, preview=preview,
         )
         with callback(progress) as call:
             return Report(self._native.check(options, call))

@@ -205,7 +205,7 @@ mod tests {
         // They are loaded in the same way as the shipped files alone.
         assert!(format!("{:?}", load_only(&sources)) == format!("{:?}", load_only(&shipped)));
         // Places are those of the copy.
-        let places = |rules: String| rules.replace("copy.toml:", "rules/default.toml:");
+        let places = |rules: String| rules.replace("copy.toml:", "rules/GU.toml:");
         let with_copy = places(format!("{:?}", check_and_load(&sources).unwrap()));
         assert!(with_copy == format!("{:?}", check_and_load(&shipped).unwrap()));
 

@@ -181,7 +181,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "op_attention",
         Scope::Device,
         "rank device window_ns fused_ns fused_ratio efficient_32bit_ratio math_ns math_ratio math_gain_ratio \
-         written_out_count written_out_ns written_out_ratio written_out_gain_ratio scores dtype",
+         written_out_count written_out_ns written_out_ratio written_out_gain_ratio scores dtype math_fits_fused",
     ),
     (
         "kernel_tail_waves",
@@ -202,7 +202,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          matmul_ratio matmul_modeled_ratio implausible_count implausible_ratio *matmul_tflops_per_s \
          matmul_efficiency_ratio low_precision_ratio single_precision_ratio unknown_precision_ratio \
          tiny_gemm_count tiny_gemm_ratio tiny_gemm_loss_ratio norm_ratio norm_loss_ratio \
-         sync_norm_count gather_ratio gather_loss_ratio gather_op fp8_ratio fp8_gain_ratio",
+         sync_norm_count gather_ratio gather_loss_ratio gather_op fp8_ratio fp8_gain_ratio single_kernel_name single_kernel_ratio",
     ),
     (
         "gpu_tensor_cores",
@@ -329,7 +329,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          copy_count copy_ratio copy_window_ratio cast_ns cast_count cast_ratio cast_window_ratio \
          cast_types matmul_ns matmul_ratio conv_ns conv_window_ratio slow_conv_ns slow_conv_ratio layout_ns layout_count \
          layout_conv_ratio layout_window_ratio fp64_ns fp64_count fp64_ratio fp64_window_ratio \
-         fp64_name attention_ns cache_ns cache_ratio cache_window_ratio pointwise_ns \
+         fp64_name fp64_op_name fp64_shape attention_ns cache_ns cache_ratio cache_window_ratio pointwise_ns \
          pointwise_window_ratio compiled_count low_occupancy_ns chain_ns chain_window_ratio \
          sm_use_ratio sm_spare_window_ratio low_occupancy_ratio",
     ),
@@ -400,7 +400,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank step_count median_ns limit_ns outlier_count excess_ns excess_ratio worst_step \
          worst_ns worst_is_first worst_phase worst_phase_excess_ns ts_ns dur_ns *period \
          period_count period_excess_ratio period_phase slow_cause slow_op_count usual_op_count \
-         extra_call_name extra_call_count extra_call_ns",
+         extra_call_name extra_call_count extra_call_ns extra_copy_name extra_copy_bytes",
     ),
     (
         "comm_sizes",

@@ -31,7 +31,7 @@ fn selector_matches_code_prefix_name_or_category() {
     let meant = |r: &Rule| r.code.starts_with("IN") || r.category == "memory";
     assert!(areas.rules().iter().all(meant), "{:?}", judging(&areas));
     let areas = judging(&areas);
-    assert!(areas.contains(&"MM001") && !areas.contains(&"IN001"), "{areas:?}");
+    assert!(areas.contains(&"MM002") && !areas.contains(&"IN001"), "{areas:?}");
     let all = with_default(&[]);
     assert_eq!(judging(&chosen(&[], &[])), judging(&all));
     assert_eq!(judging(&chosen(&["ALL"], &[])), judging(&all));

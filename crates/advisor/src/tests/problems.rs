@@ -128,6 +128,16 @@ fn source_requires_a_metric_of_scope_line() {
 }
 
 #[test]
+fn rules_and_fixes_that_do_not_know_each_other_are_reported() {
+    let fix = "[fix.y]\ntitle = \"Y\"\nunconditional = \"Always.\"\nleading_rules = [\"XX002\"]\n\
+               edits = [{ host_time = [\"gap\"], left = [0.0, 0.5] }]\n";
+    let file = rule("x", &[("fixes", r#"["y", "z"]"#)]) + fix;
+    let text = text(&problems(&[source("a.toml", &file)]));
+    assert!(text.contains("there is no fix `z`"), "{text}");
+    assert!(text.contains("rule `XX002` does not name the fix `y`"), "{text}");
+}
+
+#[test]
 fn unknown_traits_of_a_run_are_reported() {
     let file = rule(
         "traits",

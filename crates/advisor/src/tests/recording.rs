@@ -4,7 +4,7 @@ use trace_model::{RunInfo, Source, Value};
 
 use super::{view, with_default};
 use crate::evaluate;
-use crate::recording::{Recording, RecordingKind};
+use crate::report::recording::{Recording, RecordingKind};
 
 /// The recording that these counts and traits describe.
 fn recording(recorded: &[(&str, Value)], traits: &[(&str, Value)]) -> Recording {

@@ -210,11 +210,11 @@ fn finding_whose_fix_saves_nothing_more_comes_last_among_causes() {
 }
 
 /// A rule that is high at 30 %, and low where no fix is predicted to save time.
-const LIMITED: &str = "[rule.x]\ncode = \"XX001\"\ncategory = \"x\"\nmetric = \"step_phases.dataloader_ratio\"\nhigh = \"> 10 %\"\n\
+const LIMITED: &str = "[rule.x]\ncode = \"XX001\"\ncategory = \"x\"\nmetric = \"step_phases.dataloader_ratio\"\nhigh = \"> 10 %\"\nfixes = [\"y\"]\n\
     gain = { of = \"dataloader_idle_ratio\", low = 0.5, high = 1.0, method = \"measured\" }\n\
     unpredicted = [{ when = \"step_count >= 3\", to = \"low\", reason = \"Not here.\" }, { when = \"step_count > 99\", to = \"info\", reason = \"Never.\" }]\n\
     title = \"t\"\nmessage = \"m\"\nadvice = [\"a\"]\nwhy = \"w\"\n\
-    [fix.y]\ntitle = \"Try y\"\nrules = [\"XX001\"]\nedits = [{ host_time = [\"gap\"], left = [0.0, 0.5] }]\n";
+    [fix.y]\ntitle = \"Try y\"\nedits = [{ host_time = [\"gap\"], left = [0.0, 0.5] }]\n";
 
 /// The report of [`LIMITED`] under what its fix saves alone; `None` if it claims nothing.
 fn limited(alone_pct: Option<f64>) -> Report {
@@ -256,9 +256,9 @@ fn severity_is_limited_where_no_fix_is_predicted_to_save_time() {
 
 #[test]
 fn cause_that_takes_most_of_the_time_comes_first_without_a_prediction() {
-    let other = "[rule.other]\ncode = \"XX002\"\ncategory = \"x\"\nmetric = \"step_phases.dataloader_ratio\"\nlow = \"> 10 %\"\n\
+    let other = "[rule.other]\ncode = \"XX002\"\ncategory = \"x\"\nmetric = \"step_phases.dataloader_ratio\"\nlow = \"> 10 %\"\nfixes = [\"z\"]\n\
         title = \"t\"\nmessage = \"m\"\nadvice = [\"a\"]\nwhy = \"w\"\n\
-        [fix.z]\ntitle = \"Try z\"\nrules = [\"XX002\"]\nedits = [{ host_time = [\"gap\"], left = [0.0, 0.5] }]\n";
+        [fix.z]\ntitle = \"Try z\"\nedits = [{ host_time = [\"gap\"], left = [0.0, 0.5] }]\n";
     let rules = with_default(&[source("x.toml", LIMITED), source("other.toml", other)]);
     let ordered = |share: f64| {
         let tables = [rows("step_phases", &[phases(0, 0.3, share)])];
@@ -291,7 +291,10 @@ fn gain_in_other_steps_is_no_larger_than_the_measured_share() {
 
 #[test]
 fn headline_names_harm_that_is_not_time_before_what_to_start_with() {
-    let rules = with_default(&[source("x.toml", &LIMITED.replace("fix.y", "fix.z"))]);
+    let rules = with_default(&[source(
+        "x.toml",
+        &LIMITED.replace("fix.y", "fix.z").replace("[\"y\"]", "[\"z\"]"),
+    )]);
     let harm = "[rule.harm]\ncode = \"XX002\"\ncategory = \"memory\"\nmetric = \"step_phases.dataloader_ratio\"\nhigh = \"> 10 %\"\n\
         gain = { method = \"none\" }\nfixed_priority_pct = 90.0\ntitle = \"t\"\nmessage = \"m\"\nadvice = [\"a\"]\nwhy = \"w\"\n";
     let with_harm = with_default(&[source("x.toml", LIMITED), source("harm.toml", harm)]);
@@ -438,7 +441,7 @@ fn missing_data_is_unknown() {
     let empty: Vec<MetricTable> = rules.views().iter().map(|v| view(v, &[])).collect();
     let report = evaluate(&rules, &empty, &RunInfo::default(), &[]);
     assert_eq!(report.unknown.len(), rules.run_rules().count());
-    assert_eq!(report.unknown[0].reason, "the trace has nothing for op_call_sites");
+    assert_eq!(report.unknown[0].reason, "the trace has nothing for kernel_families");
 }
 
 #[test]
@@ -514,6 +517,7 @@ fn headline_gain_is_between_0_and_100() {
                 for ((column, unit), value) in table.columns.iter().zip(row) {
                     *value = match unit {
                         _ if column == "graph_launch_count" => Value::Int(0),
+                        _ if column.ends_with("_name") => Value::Text("cudaMemcpyAsync".into()),
                         trace_model::Unit::Ratio => Value::Float(share()),
                         trace_model::Unit::Ns => Value::Int((share() * 1e9) as i64),
                         _ if column == "has_device" => Value::Bool(share() > 0.2),

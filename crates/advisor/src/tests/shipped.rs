@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace_model::{MetricTable, RunInfo, Unit, Value};
 
 use super::{metrics, source, view, with_default};
+use crate::evaluation::selftest;
+use crate::language::expr;
 use crate::{
-    RuleSet, Text, TextPart, ViewNotes, evaluate, explain, expr, report_schema_json,
-    rule_schema_json, selftest, shipped_rules,
+    RuleSet, Text, TextPart, ViewNotes, evaluate, explain, report_schema_json, rule_schema_json,
+    shipped_rules,
 };
 
 #[test]
@@ -171,34 +173,30 @@ fn schemas_are_up_to_date() {
 }
 
 #[test]
-fn default_file_is_complete_on_its_own() {
-    let first = shipped_rules().remove(0);
-    assert_eq!(first.name, "rules/default.toml");
-    let problems = RuleSet::load(&[first], &metrics()).err().unwrap_or_default();
-    assert_eq!(problems, []);
+fn default_file_includes_all_others() {
+    let shipped = shipped_rules();
+    let (last, others) = shipped.split_last().unwrap();
+    assert_eq!(last.name, "rules/default.toml");
+    let others: Vec<&str> = others.iter().map(|source| source.name.as_str()).collect();
+    assert_eq!(last.includes(), others);
+    let problems = RuleSet::load(std::slice::from_ref(last), &metrics()).unwrap_err();
+    assert_eq!(problems.len(), others.len());
+    let message = "`rules/GU.toml` is included, but is not among the rule files";
+    assert_eq!(problems[0].message, message);
 }
 
-/// A file is called for the areas it holds: whoever looks for a rule finds it by its code.
+/// A file is named after the prefix of the codes of its rules: whoever looks for a rule finds it by its code.
 #[test]
-fn shipped_files_keep_to_their_areas() {
-    let areas: BTreeMap<&str, &[&str]> = BTreeMap::from([
-        ("rules/default.toml", &["GU", "IN", "HB", "SY", "CP"][..]),
-        ("rules/kernels.toml", &["KN", "PR", "IF"]),
-        ("rules/memory.toml", &["MM"]),
-        ("rules/comm.toml", &["CM"]),
-        ("rules/pipeline.toml", &["PP"]),
-        ("rules/loop.toml", &["OP", "VA", "CF"]),
-        ("rules/machines.toml", &["GU", "VA", "MM"]),
-        ("rules/cpu.toml", &["OP", "HB", "PR"]),
-        ("rules/compile.toml", &["CG"]),
-        ("rules/hangs.toml", &["FR"]),
-        ("rules/trace-quality.toml", &["TQ"]),
-        ("rules/regression.toml", &["RG"]),
-    ]);
+fn shipped_files_are_named_after_their_codes_and_small() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for rule in with_default(&[]).rules() {
         let file = rule.at.split(':').next().unwrap();
-        assert!(areas[file].contains(&&rule.code[..2]), "{} is in {}", rule.code, rule.at);
+        let name = file.strip_prefix("rules/").and_then(|name| name.strip_suffix(".toml")).unwrap();
+        let prefix = name.split('-').next().unwrap();
+        assert_eq!(rule.code.trim_end_matches(|c: char| c.is_ascii_digit()), prefix, "{file}");
+        *counts.entry(file.to_owned()).or_default() += 1;
     }
+    assert!(counts.values().all(|count| *count <= 15), "{counts:?}");
 }
 
 /// TQ006 lists the rules that need the missing data from the loaded rules: its text contains no list of codes.
@@ -273,8 +271,8 @@ fn later_file_changes_only_stated_keys() {
         rule.checks[0].thresholds.iter().map(|(_, t)| (t.text.as_str(), t.at.as_str())).collect();
     assert_eq!(thresholds[..2], [("> 30 %", "own.toml:2"), ("never", "own.toml:3")]);
     let (low, low_at) = thresholds[2];
-    assert!(low == "> 5 %" && low_at.starts_with("rules/default.toml:"), "{low} at {low_at}");
-    assert!(rule.at.starts_with("rules/default.toml:"));
+    assert!(low == "> 5 %" && low_at.starts_with("rules/IN.toml:"), "{low} at {low_at}");
+    assert!(rule.at.starts_with("rules/IN.toml:"));
     let result = rules.test();
     assert_eq!(result.untested, ["IN001"], "its tests were for the thresholds it no longer has");
     assert!(result.failures.is_empty());
@@ -282,14 +280,11 @@ fn later_file_changes_only_stated_keys() {
 
 #[test]
 fn disabled_rule_needs_no_view() {
-    let off = source(
-        "own.toml",
-        "[rule.straggler-rank]\nenabled = false\n[rule.skew-or-bandwidth]\nenabled = false\n",
-    );
+    let off = source("own.toml", "[rule.straggler-rank]\nenabled = false\n");
     let rules = with_default(&[off]);
     assert!(rules.find("CM003").is_none());
-    assert!(!rules.views().contains(&"comm_stragglers"));
-    assert!(with_default(&[]).views().contains(&"comm_stragglers"));
+    assert!(!rules.views().contains(&"comm_straggler_causes"));
+    assert!(with_default(&[]).views().contains(&"comm_straggler_causes"));
 }
 
 /// A rule that looks at the run needs its traits; others do not pay for them.

@@ -182,6 +182,9 @@ pub(crate) struct RuleArgs {
     /// Leave out these rules, even if selected; overrides `ignore` in rule files
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = RULES)]
     pub(crate) ignore: Option<Vec<String>>,
+    /// Evaluate rules in preview, too: those that have fired on no recording of a real program yet
+    #[arg(long, help_heading = RULES)]
+    pub(crate) preview: bool,
 }
 
 /// Format and destination of rows.

@@ -141,7 +141,7 @@ fn limits(rule: &Rule) -> String {
 }
 
 /// Text of every page of a rule.
-const PAGE_MARK: &str = "<!-- Made by `advisor rules docs ";
+const PAGE_MARK: &str = "<!-- Made by `advisor rules docs";
 
 /// Writes the pages of rules. Pages of rules that no longer exist are reported, not removed.
 fn docs(rules: &RuleSet, to: &Path, console: &mut Console) -> anyhow::Result<Exit> {

@@ -80,7 +80,7 @@ pub(super) fn write(
         line(Style::new(), &phrases::baseline_counts(baseline))?;
     }
     if !is_severe {
-        line(DIM, &phrases::counts(report, false))?;
+        line(DIM, &phrases::finding_counts(report, false))?;
     }
     let code = phrases::instructions(report).filter(|_| is_small);
     let code = code.map_or("", |_| " Run with `--full` for profiler code to copy.");
@@ -277,42 +277,24 @@ fn in_full<'a>(findings: &[&'a Finding]) -> Vec<&'a Finding> {
     chosen
 }
 
-/// How many rules have no verdict, and the profiler options that would give most of them one.
+/// Whether rules have no verdict, and the profiler options that would give most of them one.
 fn not_judged(report: &Report) -> Option<String> {
-    let (unknown, not_applicable) = report.unknown_rules();
-    let count = unknown.len();
-    if report.unknown.is_empty() {
+    let (unknown, _) = report.unknown_rules();
+    if unknown.is_empty() {
         return None;
     }
     let options = report.missing_options();
     let names: Vec<String> =
         options.iter().take(MAX_OPTIONS).map(|missing| format!("`{}`", missing.option)).collect();
-    let record = match names.as_slice() {
-        [] => String::new(),
-        names => format!("; record with {} to judge more", names.join(", ")),
-    };
-    let all = count + report.passed.len() + report.findings.len() + report.ignored.len();
-    let what = if report.shows_memory_only() { "what traces show" } else { "GPUs" };
-    if count == 0 {
-        let others = rules_are_about(not_applicable.len());
-        return Some(format!("{others} {what} and do not apply (--full lists the reasons)"));
-    }
-    let subject = match not_applicable.len() {
-        0 => format!("{count} of {all} rules"),
-        others => {
+    Some(match names.as_slice() {
+        [] => "Some rules have no verdict (--full lists the reasons)".to_owned(),
+        names => {
+            let names = names.join(", ");
             format!(
-                "{} {what} and do not apply; {count} of the other {all}",
-                rules_are_about(others)
+                "Some rules have no verdict; record with {names} to judge more (--full lists the reasons)"
             )
         }
-    };
-    let verb = if count == 1 { "has" } else { "have" };
-    Some(format!("{subject} {verb} no verdict{record} (--full lists the reasons)"))
-}
-
-/// `1 rule is about`, `70 rules are about`.
-fn rules_are_about(count: usize) -> String {
-    if count == 1 { "1 rule is about".to_owned() } else { format!("{count} rules are about") }
+    })
 }
 
 #[cfg(test)]

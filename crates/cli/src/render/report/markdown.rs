@@ -181,7 +181,7 @@ impl Findings<'_> {
         text
     }
 
-    /// The code of a finding, with a link to the page of a built-in rule.
+    /// The code of a finding, with a link to the file of a built-in rule.
     fn link(&self, finding: &Finding) -> String {
         let rule = phrases::find_rule(self.context.rules, &finding.code);
         match rule.and_then(phrases::docs_url) {

@@ -8,7 +8,7 @@ pub(super) use trace_advisor::advisor::phrases::{
 };
 use trace_advisor::advisor::{
     AffectedRow, BaselineComparison, Finding, FindingFix, GoneFinding, PlannedFix,
-    RecordingInstructions, Rule, Severity, UnknownFix, page_name, shipped_rules,
+    RecordingInstructions, Rule, Severity, UnknownFix, shipped_rules,
 };
 use trace_advisor::analyses::catalog;
 use trace_advisor::trace_model::command_line::shell_words;
@@ -18,16 +18,13 @@ use trace_advisor::{Report, RuleSet};
 
 use crate::render::value::{cell, plural, thousands, value};
 
-/// Address of the pages of built-in rules.
-const RULE_PAGES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/rules/");
+/// Address of the folder of built-in rules.
+const RULE_FILES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
 
-/// The address of the page of a rule, if it is a built-in rule.
+/// The address of the file of a rule, if it is a built-in rule.
 pub(super) fn docs_url(rule: &Rule) -> Option<String> {
-    let file = rule.at.rsplit_once(':').map_or("", |(file, _)| file);
-    shipped_rules()
-        .iter()
-        .any(|s| s.name == file)
-        .then(|| format!("{RULE_PAGES}{}", page_name(rule)))
+    let (file, _) = rule.at.rsplit_once(':')?;
+    shipped_rules().iter().any(|s| s.name == file).then(|| format!("{RULE_FILES}{file}"))
 }
 
 /// `IN001 dataloader-wait`.
@@ -249,6 +246,18 @@ pub(super) fn unknown_by_reason(report: &Report) -> Vec<(String, &str)> {
 
 /// Counts of findings and verdicts: `1 high, 2 info hidden, 15 unknown, 14 passed`.
 pub(super) fn counts(report: &Report, show_all: bool) -> String {
+    let (unknown, not_applicable) = report.unknown_rules();
+    let verdicts = [
+        (unknown.len(), "unknown"),
+        (not_applicable.len(), "not applicable"),
+        (report.passed.len(), "passed"),
+    ];
+    let verdicts = verdicts.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{n} {state}"));
+    std::iter::once(finding_counts(report, show_all)).chain(verdicts).collect::<Vec<_>>().join(", ")
+}
+
+/// Counts of findings, with those that are not shown: `1 high, 2 info hidden (--all shows them), 1 ignored`.
+pub(super) fn finding_counts(report: &Report, show_all: bool) -> String {
     let mut parts: Vec<String> = Severity::WORST_FIRST
         .into_iter()
         .filter(|s| *s > Severity::Info)
@@ -273,14 +282,8 @@ pub(super) fn counts(report: &Report, show_all: bool) -> String {
         let state = if show_all { "" } else { " hidden (--all shows them)" };
         parts.push(format!("{}{state}", hidden.join(" and ")));
     }
-    let (unknown, not_applicable) = report.unknown_rules();
-    let rest = [
-        (report.ignored.len(), "ignored"),
-        (report.below_min_gain.len(), "below minimum gain"),
-        (unknown.len(), "unknown"),
-        (not_applicable.len(), "not applicable"),
-        (report.passed.len(), "passed"),
-    ];
+    let rest =
+        [(report.ignored.len(), "ignored"), (report.below_min_gain.len(), "below minimum gain")];
     parts.extend(rest.iter().filter(|(n, _)| *n > 0).map(|(n, state)| format!("{n} {state}")));
     parts.join(", ")
 }
