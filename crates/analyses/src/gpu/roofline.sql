@@ -24,6 +24,8 @@
 --! matmul_efficiency_ratio = { doc = "shortest time at achievable rates over time, of modeled matmuls that have both", unit = "ratio", metric = "device" }
 --! low_precision_ratio = { doc = "part of the time of matmuls with known types whose inputs are floats of 16 or 8 bit, or int8; absent if no types are known", unit = "ratio", metric = "device" }
 --! single_precision_ratio = { doc = "time of matmuls of 32-bit floats, TF32 included, over the window", unit = "ratio", metric = "device" }
+--! single_kernel_name = "of the matmuls of 32-bit floats, the kernel with most time"
+--! single_kernel_ratio = { doc = "its time over the window; absent without such matmuls", unit = "ratio", metric = "device" }
 --! unknown_precision_ratio = { doc = "part of matmul_ns whose types are not known", unit = "ratio", metric = "device" }
 --! tiny_gemm_count = { doc = "matmuls of fewer than 2^21 multiplications, per step", unit = "count", metric = "device" }
 --! tiny_gemm_ratio = { doc = "their time, and that for which the device did nothing directly before them, over the window", unit = "ratio", metric = "device" }
@@ -38,7 +40,7 @@
 --! fp8_gain_ratio = { doc = "time that 8 bit would save of them by the data sheet; 0 where the device does not multiply 8-bit floats", unit = "ratio", metric = "device" }
 WITH kernels_in AS (
     SELECT
-        k.rank, k.device, k.dur_ns, k.op_name, p.input_type, p.op IS NOT NULL AS is_called_product,
+        k.rank, k.device, k.name, k.dur_ns, k.op_name, p.input_type, p.op IS NOT NULL AS is_called_product,
         regexp_like(k.name,
             '(gemm|xmma|cutlass|Cijk_|implicit_conv|scudnn|wgrad|dgrad|winograd|convolve|igemm|flash_|fmha|attn_fwd|attn_bwd|paged_attention|unified_attention|gemv|splitKreduce|_matmul|nvjet)') AS is_product,
         regexp_like(k.name,
@@ -56,7 +58,7 @@ WITH kernels_in AS (
 ),
 sorted AS (
     SELECT
-        rank, device, dur_ns, op_name, input_type,
+        rank, device, name, dur_ns, op_name, input_type,
         is_called_product OR (is_product AND NOT is_norm AND NOT is_gather AND NOT is_norm_op AND NOT is_gather_op) AS is_product,
         is_norm OR is_norm_op AS is_norm,
         -- Copies and communication of gathered tensors are named after them too.
@@ -73,6 +75,17 @@ totals AS (
         sum_if!(dur_ns, is_norm) AS norm_ns,
         sum_if!(dur_ns, is_gather AND NOT is_norm AND NOT is_product) AS gather_ns
     FROM sorted
+    GROUP BY rank, device
+),
+single_kernels AS (
+    SELECT
+        rank, device, first_value(name ORDER BY dur_ns DESC, name) AS single_kernel_name, max(dur_ns) AS single_kernel_ns
+    FROM (
+        SELECT rank, device, name, sum(dur_ns) AS dur_ns
+        FROM sorted
+        WHERE is_product AND input_type = 'fp32'
+        GROUP BY rank, device, name
+    )
     GROUP BY rank, device
 ),
 gather_ops AS (
@@ -147,6 +160,8 @@ SELECT
     m.product_roofline_ns / nullif(m.product_bounded_ns, 0) AS matmul_efficiency_ratio,
     ratio!(t.low_ns, t.typed_ns) AS low_precision_ratio,
     ratio!(t.single_ns, w.window_ns) AS single_precision_ratio,
+    h.single_kernel_name,
+    ratio!(h.single_kernel_ns, w.window_ns) AS single_kernel_ratio,
     ratio!(t.matmul_ns - t.typed_ns, t.matmul_ns) AS unknown_precision_ratio,
     CAST(coalesce(y.tiny_count, 0) AS DOUBLE) / greatest(w.step_count, 1) AS tiny_gemm_count,
     ratio!(coalesce(y.tiny_ns, 0), w.window_ns) AS tiny_gemm_ratio,
@@ -169,4 +184,5 @@ LEFT JOIN peaks p ON p.rank = t.rank AND p.device = t.device
 LEFT JOIN modeled_calls m ON m.rank = t.rank AND m.device = t.device
 LEFT JOIN tiny y ON y.rank = t.rank AND y.device = t.device
 LEFT JOIN sync_norms s ON s.rank = t.rank
+LEFT JOIN single_kernels h ON h.rank = t.rank AND h.device = t.device
 LEFT JOIN gather_ops g ON g.rank = t.rank AND g.device = t.device

@@ -33,11 +33,13 @@
 --! layout_count = { doc = "such kernels", unit = "count", metric = "device" }
 --! layout_conv_ratio = { doc = "their time over that of convolutions; absent without convolutions", unit = "ratio", metric = "device" }
 --! layout_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
---! fp64_ns = { doc = "kernels on 64-bit floats: with double among the types in their name, or dgemm, under an operator with an input of type double where types are known", unit = "ns", metric = "device" }
+--! fp64_ns = { doc = "kernels on 64-bit floats: with double among the types in their name, or dgemm, under an operator with an input of type double where types are known; copies to and from 64 bits, too", unit = "ns", metric = "device" }
 --! fp64_count = { doc = "such kernels", unit = "count", metric = "device" }
 --! fp64_ratio = { doc = "share of kernel_ns; absent without kernels", unit = "ratio", metric = "device" }
 --! fp64_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
---! fp64_name = "such a kernel, the one that takes most time"
+--! fp64_name = "of these, the kernel with most time"
+--! fp64_op_name = "operator that launched it"
+--! fp64_shape = "shape of the first input of that operator"
 --! attention_ns = { doc = "kernels of attention, by name", unit = "ns", metric = "device" }
 --! cache_ns = { doc = "kernels that write keys and values to a paged cache (reshape_and_cache and the like)", unit = "ns", metric = "device" }
 --! cache_ratio = { doc = "their time over that of attention; absent without attention", unit = "ratio", metric = "device" }
@@ -62,8 +64,10 @@ WITH kernels AS (
             '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im') AS is_conv,
         k.category = 'kernel' AND regexp_like(k.name,
             'implicit_convolve_sgemm|explicit_convolve_sgemm|dgrad_engine|dgrad2d|wgrad_alg0|wgrad2d|convolve_common_engine|precomputed_convolve_sgemm') AS is_slow_conv,
-        k.category = 'kernel' AND regexp_like(k.name, '(?i)dgemm|d884|<double|, ?double>')
-            AND NOT regexp_like(k.name, '(?i)distribution|range|linspace|normal|uniform') AS is_double,
+        k.category = 'kernel' AND regexp_like(k.name, '(?i)dgemm|d884|\bdouble\b')
+            AND NOT regexp_like(k.name, '(?i)distribution|range|linspace|normal|uniform') AS names_double,
+        -- In other places of a name, double may be the type of a scalar.
+        regexp_like(k.name, '(?i)dgemm|d884|<(\d+, ?)?double|, ?double>') AS is_likely_double,
         k.category = 'kernel' AND is_attention!(k.name) AS is_attention,
         k.category = 'kernel' AND is_cache_write!(k.name) AS is_cache,
         k.category = 'kernel' AND k.kind = 'computation' AND (regexp_like(k.name,
@@ -80,7 +84,10 @@ typed AS (
     SELECT
         rank, event_id,
         coalesce(input_types, '') <> '' AS is_typed,
-        input_types LIKE '%"double"%' AS is_double,
+        input_types LIKE '%"double"%' AS has_double,
+        -- A tensor of no dimensions is a number of Python.
+        name = 'aten::copy_' AND input_types LIKE '%"double"%' AND input_dims NOT LIKE '[[],%' AS copies_double,
+        regexp_replace(CAST(input_dims AS VARCHAR), '^\[(\[[^\]]*\]).*', '\1') AS shape,
         CASE WHEN name = 'aten::copy_' THEN nullif(split_part(CAST(input_types AS VARCHAR), '"', 2), '') END AS to_type,
         CASE WHEN name = 'aten::copy_' THEN nullif(split_part(CAST(input_types AS VARCHAR), '"', 4), '') END AS from_type
     FROM cpu_ops
@@ -88,7 +95,7 @@ typed AS (
 ),
 work AS (
     SELECT
-        k.rank, k.device, k.category, k.name, k.dur_ns, k.occupancy_ratio, t.to_type, t.from_type,
+        k.rank, k.device, k.category, k.name, k.op_name, k.dur_ns, k.occupancy_ratio, t.to_type, t.from_type, t.shape,
         k.is_kernel,
         coalesce(t.is_typed, false) AS is_typed,
         k.is_kernel AND k.op_name = 'aten::copy_' AS is_copy_kernel,
@@ -98,7 +105,10 @@ work AS (
         k.is_layout,
         NOT k.is_layout AND k.is_kernel AND (k.is_conv OR k.op_name LIKE '%conv%') AS is_conv,
         k.is_slow_conv,
-        k.is_double AND (t.is_typed IS NULL OR t.is_double) AS is_double,
+        CASE
+            WHEN t.is_typed THEN t.has_double AND (k.names_double OR (k.is_kernel AND t.copies_double))
+            ELSE k.names_double AND k.is_likely_double
+        END AS is_double,
         -- An operator of a matmul may also copy or add.
         coalesce(k.is_product, false) AND NOT k.is_layout AND NOT k.is_conv AND coalesce(k.op_name NOT LIKE '%conv%', true)
             AND NOT k.is_attention AND NOT k.is_pointwise AS is_matmul,
@@ -169,9 +179,16 @@ top_names AS (
     GROUP BY rank, device
 ),
 doubles AS (
-    SELECT rank, device, first_value(name ORDER BY fp64_ns DESC, name) AS fp64_name
+    SELECT
+        rank, device,
+        first_value(name ORDER BY fp64_ns DESC, name, op_name, shape) AS fp64_name,
+        first_value(op_name ORDER BY fp64_ns DESC, name, op_name, shape) AS fp64_op_name,
+        first_value(shape ORDER BY fp64_ns DESC, name, op_name, shape) AS fp64_shape
     FROM (
-        SELECT rank, device, name, sum(dur_ns) AS fp64_ns FROM work WHERE is_kernel AND is_double GROUP BY rank, device, name
+        SELECT rank, device, name, op_name, shape, sum(dur_ns) AS fp64_ns
+        FROM work
+        WHERE is_kernel AND is_double
+        GROUP BY rank, device, name, op_name, shape
     )
     GROUP BY rank, device
 )
@@ -199,7 +216,7 @@ SELECT
     s.fp64_ns, s.fp64_count,
     ratio!(s.fp64_ns, s.kernel_ns) AS fp64_ratio,
     ratio!(s.fp64_ns, w.window_ns) AS fp64_window_ratio,
-    d.fp64_name,
+    d.fp64_name, d.fp64_op_name, d.fp64_shape,
     s.attention_ns, s.cache_ns,
     ratio!(s.cache_ns, s.attention_ns) AS cache_ratio,
     ratio!(s.cache_ns, w.window_ns) AS cache_window_ratio,

@@ -14,6 +14,7 @@
 --! math_ns = { doc = "kernels inside aten::_scaled_dot_product_attention_math: scaled_dot_product_attention without a fused kernel; with shapes, those of its backward pass too", unit = "ns", metric = "device" }
 --! math_ratio = { doc = "that over the window", unit = "ratio", metric = "device" }
 --! math_gain_ratio = { doc = "time that fused attention at half of the peak would save of it, over the window; without shapes or peak, three quarters of it", unit = "ratio", metric = "device" }
+--! math_fits_fused = "a fused kernel takes the inputs of all these calls: 16-bit floats, heads of a size up to 256 that is a multiple of 8, and no mask; absent without types and shapes"
 --! written_out_count = { doc = "softmaxes between two matmuls of the same scores, forward and backward, outside scaled_dot_product_attention", unit = "count", metric = "device" }
 --! written_out_ns = { doc = "time of those matmuls and what runs between them", unit = "ns", metric = "device" }
 --! written_out_ratio = { doc = "that over the window; absent if no shapes were recorded", unit = "ratio", metric = "device" }
@@ -46,6 +47,23 @@ running AS (
         rank, device, dur_ns, scores,
         running_sum!(opened, PARTITION BY rank, thread ORDER BY ts_ns, turn) AS open_count
     FROM boundaries
+),
+math_inputs AS (
+    SELECT
+        rank,
+        min(CASE
+            WHEN regexp_like(CAST(input_types AS VARCHAR), '^\["(c10::BFloat16|c10::Half)", ?"(c10::BFloat16|c10::Half)", ?"(c10::BFloat16|c10::Half)", ?""')
+                AND head_size % 8 = 0 AND head_size <= 256
+            THEN 1 ELSE 0
+        END) = 1 AS fits_fused
+    FROM (
+        SELECT
+            rank, input_types,
+            TRY_CAST(regexp_replace(CAST(input_dims AS VARCHAR), '^\[\[\d+, ?\d+, ?\d+, ?(\d+)\].*', '\1') AS BIGINT) AS head_size
+        FROM cpu_ops
+        WHERE name = 'aten::_scaled_dot_product_attention_math' AND coalesce(input_types, '') <> ''
+    )
+    GROUP BY rank
 ),
 -- The backward pass has no such operator around it: there the scores identify it.
 math_scores AS (
@@ -115,6 +133,7 @@ SELECT
     coalesce(m.math_ns, 0) AS math_ns,
     ratio!(coalesce(m.math_ns, 0), w.window_ns) AS math_ratio,
     coalesce(m.gain_ns, 0.0) / nullif(w.window_ns, 0) AS math_gain_ratio,
+    i.fits_fused AS math_fits_fused,
     coalesce(a.written_out_count, 0) AS written_out_count,
     coalesce(a.written_out_ns, 0) AS written_out_ns,
     CASE
@@ -125,5 +144,6 @@ SELECT
 FROM device_windows w
 LEFT JOIN fused f ON f.rank = w.rank AND f.device = w.device
 LEFT JOIN math m ON m.rank = w.rank AND m.device = w.device
+LEFT JOIN math_inputs i ON i.rank = w.rank
 LEFT JOIN written a ON a.rank = w.rank AND a.device = w.device
 LEFT JOIN shaped s ON s.rank = w.rank AND s.device = w.device

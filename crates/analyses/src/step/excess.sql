@@ -1,7 +1,7 @@
 --! question = "What do slow steps do that the others do not?"
 --! row = "one rank whose steps do not all take less than 1.1 times the median"
 --! window = "counted_steps"
---! needs = ["step_time", "cpu_ops", "runtime_calls", "op_cpu_work"]
+--! needs = ["step_time", "cpu_ops", "runtime_calls", "memcpys", "op_cpu_work"]
 --! order = ["rank"]
 --! requires = ["steps", "host_operators"]
 --! when_empty = "no step takes 1.1 times as long as the median, or the trace has no complete step: call prof.step() once per step, and record two or more"
@@ -16,6 +16,8 @@
 --! extra_call_name = "operator or function of the device's runtime with most self time in a slow step above that in another, of those that it calls more often"
 --! extra_call_count = { doc = "its calls in a slow step less those in another", unit = "count", metric = "rank" }
 --! extra_call_ns = { doc = "its self time in a slow step less that in another", unit = "ns", metric = "rank" }
+--! extra_copy_name = "kind of copy of which slow steps copy most bytes more than others: Memcpy DtoH (Device -> Pageable)"
+--! extra_copy_bytes = { doc = "bytes of it in a slow step less those in another", unit = "bytes", metric = "rank" }
 WITH medians AS (
     SELECT rank, median(CAST(dur_ns AS DOUBLE)) AS median_ns
     FROM step_time
@@ -59,6 +61,24 @@ extra AS (
     FROM calls
     WHERE slow_calls - usual_calls >= 0.5 AND slow_ns > usual_ns
 ),
+copies AS (
+    SELECT
+        c.rank, c.name,
+        CAST(sum_if!(c.bytes, s.is_slow) AS DOUBLE) / min(g.slow_count)
+            - CAST(sum_if!(c.bytes, NOT s.is_slow) AS DOUBLE) / min(g.usual_count) AS extra_bytes
+    FROM memcpys c
+    JOIN groups g ON g.rank = c.rank
+    JOIN steps s ON s.rank = c.rank AND s.step = c.step
+    GROUP BY c.rank, c.name
+),
+extra_copies AS (
+    SELECT
+        rank, first_value(name ORDER BY extra_bytes DESC, name) AS name,
+        CAST(round(max(extra_bytes)) AS BIGINT) AS extra_bytes
+    FROM copies
+    WHERE extra_bytes >= 1
+    GROUP BY rank
+),
 totals AS (
     SELECT rank, sum(slow_calls) AS slow_calls, sum(usual_calls) AS usual_calls, sum(slow_ns) - sum(usual_ns) AS op_excess_ns
     FROM calls
@@ -72,8 +92,10 @@ SELECT
         WHEN NOT w.has_device AND NOT w.has_collectives AND t.slow_calls <= 1.05 * t.usual_calls
             AND t.op_excess_ns >= 0.5 * g.excess_ns THEN 'slower_operators'
     END AS cause,
-    e.name AS extra_call_name, CAST(round(e.extra_calls) AS BIGINT) AS extra_call_count, e.extra_ns AS extra_call_ns
+    e.name AS extra_call_name, CAST(round(e.extra_calls) AS BIGINT) AS extra_call_count, e.extra_ns AS extra_call_ns,
+    p.name AS extra_copy_name, p.extra_bytes AS extra_copy_bytes
 FROM groups g
 LEFT JOIN totals t ON t.rank = g.rank
 LEFT JOIN op_cpu_work w ON w.rank = g.rank
+LEFT JOIN extra_copies p ON p.rank = g.rank
 LEFT JOIN extra e ON e.rank = g.rank AND e.place = 1

@@ -30,6 +30,8 @@
 --! extra_call_name = "operator or runtime function that slow steps call more often, with most self time above that in another step; the columns extra_call describe it, too"
 --! extra_call_count = { doc = "its calls in a slow step less those in another", unit = "count", metric = "rank" }
 --! extra_call_ns = { doc = "its self time in a slow step less that in another", unit = "ns", metric = "rank" }
+--! extra_copy_name = "kind of copy of which slow steps copy most bytes more than others; absent if they copy no more"
+--! extra_copy_bytes = { doc = "bytes of it in a slow step less those in another", unit = "bytes", metric = "rank" }
 WITH steps AS (
     SELECT
         rank, step, source, ts_ns, dur_ns, is_counted,
@@ -151,7 +153,9 @@ SELECT
     x.usual_op_count,
     x.extra_call_name,
     x.extra_call_count,
-    x.extra_call_ns
+    x.extra_call_ns,
+    x.extra_copy_name,
+    x.extra_copy_bytes
 FROM sources s
 JOIN limits l ON l.rank = s.rank
 JOIN outs o ON o.rank = s.rank
