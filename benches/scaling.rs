@@ -18,9 +18,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use analyses::catalog;
-use cli::demo::{Bottleneck, Options};
 use query::{Params, Session};
 use trace_advisor::{RuleSet, Run, default_rules};
+use trace_demo::{Bottleneck, Options};
 use trace_model::TableSet;
 
 /// A sort of `n` rows grows with an exponent of 1.07 from 1e5 to 1e7.

@@ -7,7 +7,6 @@ use std::process::Command;
 use std::time::Instant;
 
 use allocator::SizedAllocator;
-use cli::demo;
 
 /// That of the program.
 #[global_allocator]
@@ -33,32 +32,33 @@ pub(crate) fn demo_run(ranks: u32, json_bytes: u64) -> DemoRun {
 
 /// The same, as gzip or as plain JSON.
 pub(crate) fn demo_run_as(ranks: u32, json_bytes: u64, gzip: bool) -> DemoRun {
-    let mut options = demo::Options {
+    let mut options = trace_demo::Options {
         gzip,
         ranks,
         steps: 2,
         layers: 8,
-        bottleneck: demo::Bottleneck::None,
-        ..demo::Options::default()
+        bottleneck: trace_demo::Bottleneck::None,
+        ..trace_demo::Options::default()
     };
     let sample =
-        demo::render_rank(&options, 0, Vec::new()).expect("writing to memory").len() as u64;
+        trace_demo::render_rank(&options, 0, Vec::new()).expect("writing to memory").len() as u64;
     let per_step = sample / u64::from(options.steps);
     options.steps = u32::try_from(json_bytes / u64::from(ranks) / per_step).unwrap_or(2).max(2);
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let written = demo::write_run(&options, folder.path()).expect("writing the run");
+    let written = trace_demo::write_run(&options, folder.path()).expect("writing the run");
     let json_bytes = (0..ranks)
         .map(|rank| {
-            demo::render_rank(&options, rank, Vec::new()).expect("writing to memory").len() as u64
+            trace_demo::render_rank(&options, rank, Vec::new()).expect("writing to memory").len()
+                as u64
         })
         .sum();
     DemoRun { files: written.files, folder, json_bytes }
 }
 
 /// Writes a run that is not compressed.
-pub(crate) fn write_demo(options: &demo::Options) -> DemoRun {
+pub(crate) fn write_demo(options: &trace_demo::Options) -> DemoRun {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let written = demo::write_run(options, folder.path()).expect("writing the run");
+    let written = trace_demo::write_run(options, folder.path()).expect("writing the run");
     DemoRun { files: written.files, folder, json_bytes: written.bytes }
 }
 

@@ -24,9 +24,7 @@
 
 mod call_tree;
 mod comm;
-mod critical;
 mod hta;
-mod id_index;
 mod idle;
 mod interval_set;
 mod kernel;
@@ -51,7 +49,6 @@ use std::sync::OnceLock;
 
 use query::{Catalog, ViewSource};
 
-pub use critical::{Retimed, RetimingRanks, retime, retiming_queries};
 pub use roofline::device_peaks::{DEVICES, DTYPES, DeviceTableError, check_devices};
 pub use topics::{START_HERE, TOPICS, Topic};
 

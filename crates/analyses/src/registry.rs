@@ -3,8 +3,8 @@
 use query::RustView;
 
 use crate::{
-    comm, critical, hta, idle, kernel, lightning, loader, memory, module, op, pipeline, roofline,
-    step, system, trainer,
+    comm, hta, idle, kernel, lightning, loader, memory, module, op, pipeline, roofline, step,
+    system, trainer,
 };
 
 /// Every view in Rust, sorted by name.
@@ -16,10 +16,10 @@ pub(crate) static VIEWS: &[RustView] = &[
     comm::views::MATCHES,
     comm::views::STRAGGLERS,
     idle::computations::VIEW,
-    RustView::new("critical_edges", critical::INPUTS, critical::edges),
-    RustView::new("critical_path", critical::INPUTS, critical::path),
-    RustView::new("critical_what_if", critical::INPUTS, critical::what_if),
-    RustView::new("critical_windows", critical::INPUTS, critical::windows),
+    what_if::EDGES,
+    what_if::PATH,
+    what_if::PREDICTIONS,
+    what_if::WINDOWS,
     hta::CRITICAL_PATH,
     hta::CRITICAL_PATH_EDGES,
     idle::GAPS,

@@ -3,37 +3,14 @@
 
 use trace_model::vocabulary::{COMPOSER_STEP_MARKERS, is_collective_range};
 
-/// Communication libraries that run collectives on the host; others only enqueue work for a device.
-const HOST_LIBRARIES: [&str; 2] = ["gloo", "mpi"];
-
 /// Returns whether a host range belongs to a communication library.
 pub(crate) fn is_communication_range(name: &str) -> bool {
     is_collective_range(name)
 }
 
-/// Returns whether a communication library does its work inside the host call.
-pub(crate) fn runs_on_host(library: &str) -> bool {
-    HOST_LIBRARIES.contains(&library)
-}
-
-/// Returns whether a host range is a collective that runs on the host.
-pub(crate) fn is_host_communication_range(name: &str) -> bool {
-    name.split_once(':').is_some_and(|(library, _)| runs_on_host(library))
-}
-
 /// Returns whether a host range contains a whole step, or more.
 pub(crate) fn is_step_marker(name: &str) -> bool {
     name.starts_with("ProfilerStep") || COMPOSER_STEP_MARKERS.contains(&name)
-}
-
-/// Returns whether an event is `__next__` of a PyTorch `DataLoader`.
-pub(crate) fn is_dataloader_next(name: &str) -> bool {
-    name.starts_with("enumerate(DataLoader)#") && name.ends_with(".__next__")
-}
-
-/// Returns whether an event is a fetch from a PyTorch `DataLoader` or `DataPipe`.
-pub(crate) fn is_loader_fetch(name: &str) -> bool {
-    name.starts_with("enumerate(DataPipe)#") || is_dataloader_next(name)
 }
 
 /// Returns whether an event is `Optimizer.step`.
@@ -224,17 +201,5 @@ mod tests {
         }
         assert!(is_communication_range("hccl:x") && is_communication_range("xccl:x"));
         assert!(!is_communication_range("record_param_comms"));
-        assert!(runs_on_host("gloo") && !runs_on_host("nccl"));
-    }
-
-    #[test]
-    fn is_loader_fetch_needs_next_for_data_loaders() {
-        let iterator = "enumerate(DataLoader)#_SingleProcessDataLoaderIter";
-        assert!(is_dataloader_next(&format!("{iterator}.__next__")));
-        assert!(!is_loader_fetch(&format!("{iterator}.__init__")));
-        assert!(
-            is_loader_fetch("enumerate(DataPipe)#Mapper")
-                && !is_dataloader_next("enumerate(DataPipe)#x.__next__")
-        );
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! A thin layer over the [`trace_advisor`] library. `args` declares the command line, `commands` has one file
 //! per command, `render` turns results into text. Only this crate prints, and only to a [`Console`], the streams of
-//! the process. [`demo`] generates traces to try it on.
+//! the process.
 
 mod args;
 mod baseline;
 mod cluster;
 mod commands;
 mod console;
-pub mod demo;
 mod diagnostics;
 pub mod embedding;
 mod exit;

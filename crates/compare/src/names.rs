@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn normalization_handles_odd_names() {
+    fn odd_names_match_themselves_and_are_short_once_shortened() {
         for name in [
             "",
             "(",
@@ -525,8 +525,14 @@ mod tests {
             "f(1)2",
         ] {
             for level in Level::ALL {
-                let _ = (match_keys(level, name), normalize_calls(level, name), shorten(name));
+                let has_keys = !matches!(level, Level::Sync | Level::Span | Level::None);
+                assert_eq!(stage(level, name, name), has_keys.then_some(0), "{level} {name:?}");
+                let normalized = normalize_calls(level, name);
+                assert_eq!(normalize_calls(level, &normalized), normalized, "{level} {name:?}");
             }
+            let short = shorten(name);
+            assert_eq!(shorten(&short), short, "{name:?}");
+            assert!(short.len() <= name.len(), "{name:?}: {short:?}");
         }
     }
 }

@@ -27,6 +27,7 @@ mod error;
 mod exec;
 mod execution;
 mod header;
+pub mod id_index;
 mod inline_sql;
 mod known_schemas;
 mod metric_table;

@@ -90,7 +90,7 @@ pub fn mapped_views(rules: &RuleSet, more: &[&'static str]) -> Result<Vec<&'stat
 pub fn queries_of_check(rules: &RuleSet) -> Vec<String> {
     let of_rules = rules.queries().into_iter().map(|query| query.sql);
     let follow_ups = rules.follow_up_queries().into_iter().map(str::to_owned);
-    let of_retiming = analyses::retiming_queries().map(str::to_owned);
+    let of_retiming = what_if::retiming_queries().map(str::to_owned);
     let queries: BTreeSet<String> = of_rules.chain(follow_ups).chain(of_retiming).collect();
     queries.into_iter().collect()
 }

@@ -7,7 +7,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use advisor::{EvidenceQuery, MAX_RETIMED_RANKS, Report, RuleQuery, RuleSet};
-use analyses::{Retimed, RetimingRanks};
 use arrow::array::AsArray;
 use ingest::{CacheEntry, Location, NoProgress, Progress};
 use query::{Cancellation, Params, Session, Tables};
@@ -16,6 +15,7 @@ use trace_model::retiming::{FixEffect, Retiming, RetimingRequest};
 use trace_model::{
     Dataset, FailedTable, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning,
 };
+use what_if::{Retimed, RetimingRanks};
 
 use crate::error::Error;
 use crate::evaluate::{Answer, Computed, MetricProvider, RunMetadata, Stage, evaluate};
@@ -370,7 +370,7 @@ impl MetricProvider for &Run {
             Some(ranks) => ranks.join().unwrap_or_else(|panic| resume_unwind(panic)),
             None => RetimingRanks::load(&self.session, &request.ranks),
         };
-        let Retimed { retiming, left_out } = analyses::retime(&self.session, request, ranks)?;
+        let Retimed { retiming, left_out } = what_if::retime(&self.session, request, ranks)?;
         let reason = |(fix, error): (String, query::Error)| {
             format!("the fix `{fix}` was left out: {}", error.reason())
         };

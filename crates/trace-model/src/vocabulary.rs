@@ -106,6 +106,29 @@ pub fn is_memory_kernel(name: &str) -> bool {
     MEMORY_KERNEL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Communication libraries that run collectives on the host; others only enqueue work for a device.
+const HOST_LIBRARIES: [&str; 2] = ["gloo", "mpi"];
+
+/// Returns whether a communication library does its work inside the host call.
+pub fn runs_on_host(library: &str) -> bool {
+    HOST_LIBRARIES.contains(&library)
+}
+
+/// Returns whether a host range is a collective that runs on the host.
+pub fn is_host_communication_range(name: &str) -> bool {
+    name.split_once(':').is_some_and(|(library, _)| runs_on_host(library))
+}
+
+/// Returns whether an event is `__next__` of a PyTorch `DataLoader`.
+pub fn is_dataloader_next(name: &str) -> bool {
+    name.starts_with("enumerate(DataLoader)#") && name.ends_with(".__next__")
+}
+
+/// Returns whether an event is a fetch from a PyTorch `DataLoader` or `DataPipe`.
+pub fn is_loader_fetch(name: &str) -> bool {
+    name.starts_with("enumerate(DataPipe)#") || is_dataloader_next(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,5 +193,22 @@ mod tests {
     fn profiler_step_parses_numbers() {
         assert_eq!(profiler_step("ProfilerStep#12"), Some(12));
         assert_eq!(profiler_step("ProfilerStep*"), None);
+    }
+
+    #[test]
+    fn is_loader_fetch_needs_next_for_data_loaders() {
+        let iterator = "enumerate(DataLoader)#_SingleProcessDataLoaderIter";
+        assert!(is_dataloader_next(&format!("{iterator}.__next__")));
+        assert!(!is_loader_fetch(&format!("{iterator}.__init__")));
+        assert!(
+            is_loader_fetch("enumerate(DataPipe)#Mapper")
+                && !is_dataloader_next("enumerate(DataPipe)#x.__next__")
+        );
+    }
+
+    #[test]
+    fn libraries_that_run_on_the_host_are_known() {
+        assert!(runs_on_host("gloo") && !runs_on_host("nccl"));
+        assert!(is_host_communication_range("gloo:all_reduce"));
     }
 }

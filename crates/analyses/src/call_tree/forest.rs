@@ -1,6 +1,6 @@
 //! Sums over host events and the work they launched, along their nesting.
 
-use crate::id_index::IdIndex;
+use query::id_index::IdIndex;
 
 use super::nesting::{
     TreeEvent, enclosing_node, enclosing_nodes, parent_positions, sort_and_index,

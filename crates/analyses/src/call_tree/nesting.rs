@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::id_index::IdIndex;
+use query::id_index::IdIndex;
 
 /// A host event that may name the event around it.
 pub(super) trait TreeEvent {

@@ -119,7 +119,9 @@ impl CollectiveCall<'_> {
     /// The interval in which it ran: on the device, or on the host if the backend works there.
     pub(super) fn interval(&self) -> Option<(i64, i64)> {
         self.device_interval.or_else(|| match self.host {
-            Some((ts, Some(dur))) if self.backend.is_some_and(vocabulary::runs_on_host) => {
+            Some((ts, Some(dur)))
+                if self.backend.is_some_and(trace_model::vocabulary::runs_on_host) =>
+            {
                 Some((ts, ts.saturating_add(dur)))
             }
             _ => None,
@@ -346,7 +348,7 @@ fn drop_enqueue_duplicates(mut calls: Vec<CollectiveCall<'_>>) -> Vec<Collective
         let (enqueued, run) = kinds.entry(call.name).or_default();
         if call.is_enqueue_only {
             enqueued.push(at);
-        } else if call.backend.is_some_and(vocabulary::runs_on_host) {
+        } else if call.backend.is_some_and(trace_model::vocabulary::runs_on_host) {
             run.push(at);
         }
     }

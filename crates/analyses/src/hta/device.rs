@@ -6,7 +6,7 @@ use super::endpoints::Endpoints;
 use super::frame::{Event, EventKind, Frame};
 use super::graph::EdgeKind;
 use super::names::Role;
-use crate::id_index::IdIndex;
+use query::id_index::IdIndex;
 
 /// The recorded event that a `cuda_sync` event waits for.
 #[derive(Debug, Clone, Copy)]

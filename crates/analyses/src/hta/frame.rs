@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::names::Role;
-use crate::id_index::IdIndex;
+use query::id_index::IdIndex;
 
 /// The kinds of events that HTA distinguishes besides names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use trace_model::RecordBatch;
 use super::cost::{Cost, OpClass};
 use super::operators::{Operators, RowValues, TrainingPass};
 use super::paged_attention::{self, batch_lengths};
-use crate::id_index::EventIndex;
+use query::id_index::EventIndex;
 
 pub(super) const INPUTS: InputQueries = &[
     (

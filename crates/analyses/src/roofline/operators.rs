@@ -17,7 +17,7 @@ use super::inputs::{Arguments, Dtype};
 use super::operator_cost::operator_cost;
 use super::pointwise::cache_dtype;
 use crate::call_tree::OpenSpans;
-use crate::id_index::EventIndex;
+use query::id_index::EventIndex;
 
 /// The part of a training step in which a call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

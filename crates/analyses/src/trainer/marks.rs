@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use query::rust_view::Result;
 use trace_model::RecordBatch;
 
-use crate::vocabulary::{is_dataloader_next, is_optimizer_step};
+use trace_model::vocabulary::is_dataloader_next;
+
+use crate::vocabulary::is_optimizer_step;
 use query::columns::{get, ints, names};
 
 /// Input query of [`load_marks`].

@@ -476,8 +476,8 @@ fn effect(session: &Session, name: &str) -> FixEffect {
         effect: FittedEffect::default(),
     };
     let request = RetimingRequest { fixes: vec![edits], ..RetimingRequest::default() };
-    let ranks = || analyses::RetimingRanks::load(session, &[]);
-    let retimed = analyses::retime(session, &request, ranks).unwrap();
+    let ranks = || what_if::RetimingRanks::load(session, &[]);
+    let retimed = what_if::retime(session, &request, ranks).unwrap();
     assert_eq!(retimed.left_out.len(), 0, "{:?}", retimed.left_out);
     retimed.retiming.fixes.into_iter().next().expect("an effect")
 }

@@ -11,7 +11,7 @@ use super::groups::{
     TraceOutputArgs,
 };
 use super::headings::{LOGGING, OUTPUT, SELECTION};
-use crate::demo::{Bottleneck, PipelineSchedule};
+use trace_demo::{Bottleneck, PipelineSchedule};
 
 /// `advisor augment`.
 #[derive(Debug, ClapArgs)]

@@ -4,13 +4,13 @@ use anyhow::Context as _;
 
 use crate::args::DemoArgs;
 use crate::console::Console;
-use crate::demo::{Bottleneck, Options, write_run_with};
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::interrupt::remove_output_if_interrupted;
 use crate::output::require_local_path;
 use crate::progress::Stage;
 use crate::render::value::plural;
+use trace_demo::{Bottleneck, Options, write_run_with};
 
 pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let directory = &args.output.directory;
@@ -44,11 +44,17 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit
     let files = plural(written.files.len(), "file");
     writeln!(
         console.out,
-        "wrote {files}, {:.1} MB; next: advisor check {}",
+        "wrote {files}, {:.1} MB; next: advisor check {}{}",
         written.bytes as f64 / 1e6,
-        directory.display()
+        directory.display(),
+        if needs_preview(args.bottleneck) { " --preview" } else { "" }
     )?;
     Ok(Exit::Clean)
+}
+
+/// Whether rules in preview name the cause.
+fn needs_preview(bottleneck: Bottleneck) -> bool {
+    matches!(bottleneck, Bottleneck::Memory | Bottleneck::Experts | Bottleneck::Faults)
 }
 
 /// A pipeline of two stages has next to no bubble, and the load of one of two ranks is close to the mean. A slow

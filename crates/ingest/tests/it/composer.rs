@@ -1,6 +1,6 @@
 //! Composer's profiles: pairs, ranks, clocks, joins and system metrics, on files written here.
 
-use crate::support::{column, gzip, read_files, read_text, warnings};
+use crate::support::{column, read_files, read_text, warnings};
 
 /// A moment of the recording, in microseconds since 1970.
 const NOW_US: i64 = 1_795_256_055_000_000;
@@ -333,19 +333,28 @@ fn composer_truncated_array_keeps_complete_events() {
     }
 }
 
+/// A hostile event costs itself at most: the others stay, and a warning or a row accounts for the event.
 #[test]
-fn composer_hostile_files_are_bounded() {
+fn composer_hostile_events_leave_the_others_alone() {
+    let text = File::new(0, 71).described(0, 0).batch(0, 0, 10, 10).batch(1, 20, 10, 10).text();
+    let whole = read_text(&text).unwrap();
+    assert_eq!(warnings(&whole), []);
+    let end = text.rfind("\n]").unwrap();
     let deep = "[".repeat(10_000);
-    for text in [
-        r#"[{"name": "event/batch", "ph": "B"}]"#.to_owned(),
-        r#"[{"name": "event/batch", "ph": "E", "ts": "x", "pid": {}, "tid": [1]}]"#.to_owned(),
-        r#"[{"name": "event/batch", "ph": "B", "ts": 9e99, "pid": 0, "tid": 1}]"#.to_owned(),
-        r#"[{"name": "clock_sync_timestamp_us", "ph": "M", "pid": 0, "tid": 1, "args": {"value": "9223372036854775807"}}, {"name": "event/batch", "ph": "B", "ts": 1, "pid": -5, "tid": 1}]"#.to_owned(),
-        format!(r#"[{{"name": "cpu", "ph": "C", "ts": 1, "args": {{"cpu_percent": {deep}}}}}"#),
-        r#"[{"name": "memory/virtual", "ph": "C", "ts": 1, "pid": 99999999999999, "tid": 1, "args": {"used_gb": "NaN", "available_gb": 1e400}}]"#.to_owned(),
+    for event in [
+        r#"{"name": "event/batch", "ph": "B"}"#.to_owned(),
+        r#"{"name": "event/batch", "ph": "E", "ts": "x", "pid": {}, "tid": [1]}"#.to_owned(),
+        r#"{"name": "event/batch", "ph": "B", "ts": 9e99, "pid": 0, "tid": 1}"#.to_owned(),
+        r#"{"name": "event/batch", "ph": "B", "ts": 1, "pid": -5, "tid": 1}"#.to_owned(),
+        format!(r#"{{"name": "cpu", "ph": "C", "ts": 1, "args": {{"cpu_percent": {deep}}}}}"#),
+        r#"{"name": "memory/virtual", "ph": "C", "ts": 1, "pid": 99999999999999, "tid": 1, "args": {"used_gb": "NaN", "available_gb": 1e400}}"#.to_owned(),
     ] {
-        // Whatever comes of it, it is an answer.
-        drop(read_text(&text));
-        drop(read_files(&[("a.json.gz", &gzip(text.as_bytes())), ("b.json", text.as_bytes())]));
+        let hostile = format!("{},\n{event}\n]", &text[..end]);
+        let dataset = read_text(&hostile).unwrap();
+        let rows = |table: &str| dataset.tables.rows(table);
+        let told = format!("{:?}: {:?}", event.chars().take(60).collect::<String>(), warnings(&dataset));
+        assert_eq!(rows("annotations"), whole.tables.rows("annotations"), "{told}");
+        let added = rows("unpaired_events") + rows("counters");
+        assert!(added <= 2 && added + warnings(&dataset).len() > 0, "{added} rows, {told}");
     }
 }

@@ -221,11 +221,29 @@ fn shared_entries_of_a_pickle_are_read_once() {
     assert!(warnings(&data).contains(&("shared-flight-record", 1_000)), "{:?}", warnings(&data));
 }
 
+/// One damaged byte never adds records: there are as many as before, or fewer with a warning, or an error names the damage.
 #[test]
-fn damage_never_panics() {
+fn damage_never_adds_records_and_never_hides() {
+    let records = |data: &Dataset| data.tables.rows("flight_records");
+    let whole = records(&read_files(&[("nccl_trace_rank_0", RECORDED)]).unwrap());
+    let mut refused = 0;
     for at in 0..RECORDED.len() {
         let mut damaged = RECORDED.to_vec();
         damaged[at] ^= 0x55;
-        let _ = read_files(&[("nccl_trace_rank_0", &damaged)]);
+        match read_files(&[("nccl_trace_rank_0", &damaged)]) {
+            Ok(data) if records(&data) == whole => {}
+            Ok(data) => {
+                assert!(records(&data) < whole, "byte {at}: {} records", records(&data));
+                assert!(
+                    !data.warnings.is_empty(),
+                    "byte {at}: records are missing without a warning"
+                );
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("nccl_trace_rank_0"), "byte {at}: {error}");
+                refused += 1;
+            }
+        }
     }
+    assert!(refused > 0 && refused < RECORDED.len(), "{refused} of {} refused", RECORDED.len());
 }

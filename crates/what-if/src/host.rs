@@ -6,39 +6,39 @@ use super::timeline::Timeline;
 
 /// Host time of one rank, and the instants that need nodes.
 #[derive(Debug)]
-pub(super) struct HostTimelines {
-    pub(super) timelines: Vec<Timeline>,
+pub(crate) struct HostTimelines {
+    pub(crate) timelines: Vec<Timeline>,
     /// The thread that runs the training loop.
-    pub(super) main: Option<usize>,
+    pub(crate) main: Option<usize>,
     /// Threads that the main thread waits for, or that submit device work, by timeline. Others, such as a polling
     /// thread, delay no other thread and are left out.
     is_relevant: Vec<bool>,
     /// Instants that become nodes, by timeline; sorted and unique after [`HostTimelines::sort_node_times`].
-    pub(super) node_times: Vec<Vec<NodeTime>>,
+    pub(crate) node_times: Vec<Vec<NodeTime>>,
     /// Intervals in which a thread only waits, by timeline.
-    pub(super) waits: Vec<Vec<(i64, i64)>>,
+    pub(crate) waits: Vec<Vec<(i64, i64)>>,
     /// Gaps within a burst of work on threads other than the main thread.
-    pub(super) pauses: Vec<Vec<(i64, i64)>>,
+    pub(crate) pauses: Vec<Vec<(i64, i64)>>,
     /// Dependencies between threads.
-    pub(super) handoffs: Vec<Handoff>,
+    pub(crate) handoffs: Vec<Handoff>,
 }
 
 /// An instant on a host thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NodeTime {
-    pub(super) ts_ns: i64,
+pub(crate) struct NodeTime {
+    pub(crate) ts_ns: i64,
     /// Work that the main thread may wait for ends here.
-    pub(super) returns: bool,
+    pub(crate) returns: bool,
 }
 
 /// One thread continues because another has reached a point.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Handoff {
+pub(crate) struct Handoff {
     /// Timeline and instant.
-    pub(super) from: (usize, i64),
-    pub(super) to: (usize, i64),
+    pub(crate) from: (usize, i64),
+    pub(crate) to: (usize, i64),
     /// Class of the main thread's time in between.
-    pub(super) class: TimeClass,
+    pub(crate) class: TimeClass,
 }
 
 /// An interval of uninterrupted work on a thread.
@@ -50,7 +50,7 @@ struct WorkRun {
 }
 
 impl HostTimelines {
-    pub(super) fn new(events: &RankEvents, calls: &RuntimeCallIndex) -> Self {
+    pub(crate) fn new(events: &RankEvents, calls: &RuntimeCallIndex) -> Self {
         let timelines = Timeline::all(&events.host);
         let main = main_thread(events, &timelines);
         let count = timelines.len();
@@ -88,25 +88,25 @@ impl HostTimelines {
     }
 
     /// Index of a thread's timeline, if the thread is relevant.
-    pub(super) fn timeline(&self, lane: i32) -> Option<usize> {
+    pub(crate) fn timeline(&self, lane: i32) -> Option<usize> {
         let k = self.timelines.binary_search_by_key(&lane, |t| t.lane).ok()?;
         self.is_relevant[k].then_some(k)
     }
 
     /// Requests a node.
-    pub(super) fn add_node_time(&mut self, timeline: usize, ts_ns: i64) {
+    pub(crate) fn add_node_time(&mut self, timeline: usize, ts_ns: i64) {
         self.node_times[timeline].push(NodeTime { ts_ns, returns: false });
     }
 
     /// Marks an interval in which the thread only waits.
-    pub(super) fn wait(&mut self, timeline: usize, begin_ns: i64, end_ns: i64) {
+    pub(crate) fn wait(&mut self, timeline: usize, begin_ns: i64, end_ns: i64) {
         self.add_node_time(timeline, begin_ns);
         self.add_node_time(timeline, end_ns);
         self.waits[timeline].push((begin_ns, end_ns));
     }
 
     /// Sorts requested nodes and intervals.
-    pub(super) fn sort_node_times(&mut self) {
+    pub(crate) fn sort_node_times(&mut self) {
         for node_times in &mut self.node_times {
             node_times.sort_unstable();
             node_times.dedup_by(|b, a| {

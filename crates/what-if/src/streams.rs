@@ -3,27 +3,27 @@
 use super::model::{Activity, NO_INDEX, RankEvents, RuntimeCallIndex, sort_runs};
 
 /// Activities by stream, and by end.
-pub(super) struct StreamOrders {
+pub(crate) struct StreamOrders {
     /// Activities by device, stream and start.
-    pub(super) order: Vec<u32>,
+    pub(crate) order: Vec<u32>,
     /// For each stream: `(end, activity)` sorted by end.
-    pub(super) ends: Vec<Ends>,
+    pub(crate) ends: Vec<Ends>,
     /// The same for each device.
     device_ends: Vec<Ends>,
     /// The same for all devices.
     all_ends: Vec<(i64, u32)>,
 }
 
-pub(super) struct Ends {
+pub(crate) struct Ends {
     device: i32,
     stream: i32,
     /// Start of the stream's range in `order`.
-    pub(super) first: usize,
-    pub(super) by_end: Vec<(i64, u32)>,
+    pub(crate) first: usize,
+    pub(crate) by_end: Vec<(i64, u32)>,
 }
 
 impl StreamOrders {
-    pub(super) fn new(activities: &[Activity]) -> Self {
+    pub(crate) fn new(activities: &[Activity]) -> Self {
         let key = |(i, a): (u32, &Activity)| (a.device, a.stream, a.ts_ns, a.end_ns, a.id, i);
         let mut order: Vec<_> = (0..).zip(activities).map(key).collect();
         sort_runs(&mut order);
@@ -54,7 +54,7 @@ impl StreamOrders {
     }
 
     /// For each activity, the one on its stream that ended last before it began.
-    pub(super) fn previous(&self, activities: &[Activity]) -> Vec<u32> {
+    pub(crate) fn previous(&self, activities: &[Activity]) -> Vec<u32> {
         let mut previous = vec![NO_INDEX; activities.len()];
         let mut place = vec![0_u32; activities.len()];
         for stream in &self.ends {
@@ -78,11 +78,11 @@ impl StreamOrders {
         previous
     }
 
-    pub(super) fn last_end(&self, ts_ns: i64) -> Option<u32> {
+    pub(crate) fn last_end(&self, ts_ns: i64) -> Option<u32> {
         last(&self.all_ends, ts_ns)
     }
 
-    pub(super) fn last_end_on(&self, on: &Activity, ts_ns: i64) -> Option<u32> {
+    pub(crate) fn last_end_on(&self, on: &Activity, ts_ns: i64) -> Option<u32> {
         let key = (on.device, on.stream);
         let at = self.ends.binary_search_by_key(&key, |e| (e.device, e.stream)).ok()?;
         last(&self.ends[at].by_end, ts_ns)
@@ -90,7 +90,7 @@ impl StreamOrders {
 
     /// On other streams of the device: the activity that ended last before `a` began, and the running activity that
     /// ended first. Looks at a few activities only.
-    pub(super) fn ends_elsewhere(
+    pub(crate) fn ends_elsewhere(
         &self,
         activities: &[Activity],
         a: &Activity,
@@ -115,10 +115,10 @@ fn last(ends: &[(i64, u32)], ts_ns: i64) -> Option<u32> {
 }
 
 /// `(device, stream, launch time, activity)`, sorted.
-pub(super) struct LaunchOrder(Vec<(i32, i32, i64, u32)>);
+pub(crate) struct LaunchOrder(Vec<(i32, i32, i64, u32)>);
 
 impl LaunchOrder {
-    pub(super) fn new(events: &RankEvents, calls: &RuntimeCallIndex) -> Self {
+    pub(crate) fn new(events: &RankEvents, calls: &RuntimeCallIndex) -> Self {
         let mut all: Vec<(i32, i32, i64, u32)> = Vec::new();
         for (i, a) in events.activities.iter().enumerate() {
             let Some(call) = calls.of(i) else { continue };
@@ -128,13 +128,13 @@ impl LaunchOrder {
         Self(all)
     }
 
-    pub(super) fn before(&self, device: i32, stream: i32, ts_ns: i64) -> Option<u32> {
+    pub(crate) fn before(&self, device: i32, stream: i32, ts_ns: i64) -> Option<u32> {
         let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) <= (device, stream, ts_ns));
         let &(d, s, _, i) = self.0.get(next.checked_sub(1)?)?;
         ((d, s) == (device, stream)).then_some(i)
     }
 
-    pub(super) fn after(&self, device: i32, stream: i32, ts_ns: i64) -> Option<u32> {
+    pub(crate) fn after(&self, device: i32, stream: i32, ts_ns: i64) -> Option<u32> {
         let next = self.0.partition_point(|&(d, s, at, _)| (d, s, at) < (device, stream, ts_ns));
         let &(d, s, _, i) = self.0.get(next)?;
         ((d, s) == (device, stream)).then_some(i)

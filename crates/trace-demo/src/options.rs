@@ -1,7 +1,8 @@
 //! The options of a simulated run.
 
 /// The bottleneck of a simulated run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Bottleneck {
     /// Batches are loaded on the training thread, which takes a third of the step.
     #[default]
@@ -30,7 +31,8 @@ pub enum Bottleneck {
 }
 
 /// The order in which the stages of a pipeline compute microbatches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum PipelineSchedule {
     /// All forward passes, then all backward passes.
     Gpipe,

@@ -7,7 +7,7 @@ use super::replay::Weights;
 
 /// Time that recording one host event adds to its thread, in ns, at the ends of an 80 % interval and in between. Half
 /// of it passes where the event begins, half where it ends. Fitted on the runs of `tests/fixtures/h100` whose steps were
-/// also timed without the profiler (`docs/measured-gains.md`).
+/// also timed without the profiler (`docs/evidence/measured-gains.md`).
 struct EventOverhead {
     operator: [f64; 3],
     runtime_call: [f64; 3],
@@ -37,25 +37,25 @@ const MAX_OVERHEAD_RATIO: f64 = 0.7;
 
 /// How much of the fitted overhead is assumed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct OverheadLevel {
+pub(crate) struct OverheadLevel {
     /// Position in the interval: 0 is the lower end, 1 the fit, 2 the upper end.
-    pub(super) position: usize,
+    pub(crate) position: usize,
     /// Factor on all of it.
-    pub(super) scale: f64,
+    pub(crate) scale: f64,
 }
 
 impl OverheadLevel {
-    pub(super) const EXPECTED: Self = Self { position: 1, scale: 1.0 };
+    pub(crate) const EXPECTED: Self = Self { position: 1, scale: 1.0 };
 }
 
 /// The overhead inside each host edge of a graph, in ns, by position in the interval.
 #[derive(Debug)]
-pub(super) struct HostOverhead {
+pub(crate) struct HostOverhead {
     edges: Vec<(u32, [f64; 3])>,
 }
 
 impl HostOverhead {
-    pub(super) fn new(graph: &Graph, events: &RankEvents) -> Self {
+    pub(crate) fn new(graph: &Graph, events: &RankEvents) -> Self {
         // Other tools than PyTorch's profiler record few events.
         let is_profiled =
             events.host.iter().any(|event| !matches!(event.table, EventTable::Annotations));
@@ -91,7 +91,7 @@ impl HostOverhead {
     }
 
     /// The recorded weights without the overhead.
-    pub(super) fn without(&self, recorded: &Weights, level: OverheadLevel) -> Weights {
+    pub(crate) fn without(&self, recorded: &Weights, level: OverheadLevel) -> Weights {
         let mut weights = recorded.clone();
         for (edge, overhead_ns) in &self.edges {
             let edge = *edge as usize;
@@ -104,7 +104,7 @@ impl HostOverhead {
     }
 
     /// All of it, in ns.
-    pub(super) fn sum_ns(&self) -> f64 {
+    pub(crate) fn sum_ns(&self) -> f64 {
         self.edges.iter().map(|(_, overhead_ns)| overhead_ns[1]).sum()
     }
 }

@@ -8,7 +8,7 @@ const REMOVED: i64 = i64::MIN;
 
 /// What is left of the edges and rests of a graph, in ns.
 #[derive(Debug, Clone)]
-pub(super) struct Weights {
+pub(crate) struct Weights {
     /// By edge.
     edges: Vec<i64>,
     /// By node.
@@ -19,7 +19,7 @@ pub(super) struct Weights {
 
 impl Weights {
     /// The recorded weights: replaying them gives the recorded times.
-    pub(super) fn recorded(graph: &Graph) -> Self {
+    pub(crate) fn recorded(graph: &Graph) -> Self {
         let recorded = graph.last_node().map_or(graph.window.begin_ns, |at| graph.nodes[at].ts_ns);
         Self {
             edges: graph.edges.iter().map(|edge| edge.weight).collect(),
@@ -29,28 +29,28 @@ impl Weights {
     }
 
     /// The same constraints without any time.
-    pub(super) fn without_time(&self) -> Self {
+    pub(crate) fn without_time(&self) -> Self {
         let no_time = |ns: &i64| if *ns == REMOVED { REMOVED } else { 0 };
         let edges = self.edges.iter().map(no_time).collect();
         Self { edges, rests: vec![0; self.rests.len()], tail: 0 }
     }
 
-    pub(super) fn edge(&self, edge: usize) -> i64 {
+    pub(crate) fn edge(&self, edge: usize) -> i64 {
         self.edges[edge]
     }
 
-    pub(super) fn set_edge(&mut self, edge: usize, ns: i64) {
+    pub(crate) fn set_edge(&mut self, edge: usize, ns: i64) {
         if self.edges[edge] != REMOVED {
             self.edges[edge] = ns;
         }
     }
 
-    pub(super) fn remove_edge(&mut self, edge: usize) {
+    pub(crate) fn remove_edge(&mut self, edge: usize) {
         self.edges[edge] = REMOVED;
     }
 
     /// Applies `scale` to all edges and rests by class.
-    pub(super) fn scale(&mut self, graph: &Graph, scale: impl Fn(TimeClass, i64) -> i64) {
+    pub(crate) fn scale(&mut self, graph: &Graph, scale: impl Fn(TimeClass, i64) -> i64) {
         for (ns, edge) in self.edges.iter_mut().zip(&graph.edges) {
             *ns = scale(edge.class, *ns);
         }
@@ -62,7 +62,7 @@ impl Weights {
 
     /// Lets no device activity start sooner after the one before it on its stream than `gap_ns`, unless it did in the
     /// recording. Recorded times stay as they are.
-    pub(super) fn keep_stream_gaps(&mut self, graph: &Graph, gap_ns: i64) {
+    pub(crate) fn keep_stream_gaps(&mut self, graph: &Graph, gap_ns: i64) {
         for (target, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.on_device) {
             for at in graph.edge_range(target) {
                 let edge = &graph.edges[at];
@@ -77,13 +77,13 @@ impl Weights {
 
 /// The time of each node, and the end of the window.
 #[derive(Debug)]
-pub(super) struct Replay {
-    pub(super) times: Vec<i64>,
-    pub(super) end_ns: i64,
+pub(crate) struct Replay {
+    pub(crate) times: Vec<i64>,
+    pub(crate) end_ns: i64,
 }
 
 /// Times the graph: a node happens when the last of its predecessors plus its weight is reached, and after its rest.
-pub(super) fn replay(graph: &Graph, weights: &Weights) -> Replay {
+pub(crate) fn replay(graph: &Graph, weights: &Weights) -> Replay {
     let mut times: Vec<i64> = Vec::with_capacity(graph.nodes.len());
     for node in 0..graph.nodes.len() {
         let mut arrival = i64::MIN;
@@ -105,7 +105,7 @@ pub(super) fn replay(graph: &Graph, weights: &Weights) -> Replay {
 }
 
 /// Time by class on the path that leads to the last node under these weights.
-pub(super) fn path_classes(
+pub(crate) fn path_classes(
     graph: &Graph,
     weights: &Weights,
     replay: &Replay,

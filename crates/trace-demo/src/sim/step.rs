@@ -4,9 +4,9 @@ use super::{
     FORWARD, KERNEL_GAP_NS, LAUNCH_LATENCY_NS, LEAK_BYTES, MOST_LEAKED_BYTES, OPTIMIZER, Pending,
     Sim,
 };
-use crate::demo::model::{Layer, Op};
-use crate::demo::options::Bottleneck;
-use crate::demo::record::{Call, Exchange, HostKind, Name, Record, Thread};
+use crate::model::{Layer, Op};
+use crate::options::Bottleneck;
+use crate::record::{Call, Exchange, HostKind, Name, Record, Thread};
 
 impl<'m> Sim<'m> {
     pub(super) fn load(&mut self, step_ns: i64) {

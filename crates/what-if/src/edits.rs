@@ -13,12 +13,12 @@ use trace_model::retiming::{Edit, EditTarget, FittedEffect, FixEdits};
 use super::graph::{Edge, EdgeKind, Graph};
 use super::model::{NO_INDEX, RankEvents, RuntimeCallIndex, TimeClass};
 use super::replay::Weights;
-use crate::id_index::IdIndex;
+use query::id_index::IdIndex;
 
 /// What one fix leaves of the edges of a rank's graph. An edge owns the time of its weight; where several fixes claim
 /// one edge, the one that leaves least counts.
 #[derive(Debug, Default)]
-pub(super) struct RankClaims {
+pub(crate) struct RankClaims {
     edges: Vec<EdgeClaim>,
     /// Edges that no longer constrain their target.
     removed: Vec<u32>,
@@ -27,12 +27,12 @@ pub(super) struct RankClaims {
     is_uncertain: bool,
     effect: FittedEffect,
     /// The rank will take as long as the others.
-    pub(super) is_mended: bool,
+    pub(crate) is_mended: bool,
     /// The fix is about ranks that will take as long as the others, also if none of them is timed again.
-    pub(super) brings_rank_up: bool,
+    pub(crate) brings_rank_up: bool,
     /// Time of the device activities that the queries of the fix return, and the part on which the effect is unknown, by reason.
-    pub(super) targeted_ns: i64,
-    pub(super) unknown_ns: BTreeMap<String, i64>,
+    pub(crate) targeted_ns: i64,
+    pub(crate) unknown_ns: BTreeMap<String, i64>,
 }
 
 /// Host time that moves to other threads.
@@ -65,7 +65,7 @@ struct EdgeClaim {
 
 /// A point of the range of each edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum EffectLevel {
+pub(crate) enum EffectLevel {
     /// Half a range before the expected position: the fix saves more.
     Most,
     /// The expected position.
@@ -88,7 +88,7 @@ impl EdgeClaim {
 
 impl RankClaims {
     /// Changes `weights` to what this fix leaves of `base`. Of what an earlier fix reduces, the smaller rest counts.
-    pub(super) fn apply(&self, base: &Weights, weights: &mut Weights, level: EffectLevel) {
+    pub(crate) fn apply(&self, base: &Weights, weights: &mut Weights, level: EffectLevel) {
         self.apply_at(base, weights, self.position(level));
     }
 
@@ -104,7 +104,7 @@ impl RankClaims {
 
     /// The same as [`Self::apply`] for an effect at `position` in the ranges of the edits. The range of a fix that may have no
     /// effect ends at none.
-    pub(super) fn apply_at(&self, base: &Weights, weights: &mut Weights, position: f64) {
+    pub(crate) fn apply_at(&self, base: &Weights, weights: &mut Weights, position: f64) {
         if self.is_uncertain && position >= 1.0 {
             return;
         }
@@ -127,7 +127,7 @@ impl RankClaims {
 
     /// The least time that is left of each edge under several fixes, if one fix states a limit of the hardware for the edge;
     /// 0 for all other edges. `None` if no fix states a limit.
-    pub(super) fn least(fixes: &[&Self], base: &Weights) -> Option<Weights> {
+    pub(crate) fn least(fixes: &[&Self], base: &Weights) -> Option<Weights> {
         let states_limit = |claims: &Self| claims.edges.iter().any(|claim| claim.least.is_some());
         if !fixes.iter().copied().any(states_limit) {
             return None;
@@ -155,7 +155,7 @@ impl RankClaims {
 
     /// Takes all time that this fix may save out of `weights`, which are `base` under other fixes: the evidence of the fix.
     /// Time that it adds stays out.
-    pub(super) fn take_out(&self, base: &Weights, weights: &mut Weights) {
+    pub(crate) fn take_out(&self, base: &Weights, weights: &mut Weights) {
         for claim in self.edges.iter().filter(|claim| claim.left_low < 1.0) {
             let edge = claim.edge as usize;
             let left = (base.edge(edge) as f64 * claim.least.unwrap_or(0.0)).round() as i64;
@@ -167,38 +167,38 @@ impl RankClaims {
     }
 
     /// Whether someone no longer waits for a device.
-    pub(super) fn removes_waits(&self) -> bool {
+    pub(crate) fn removes_waits(&self) -> bool {
         !self.removed.is_empty()
     }
 
     /// The edges that the fix may shorten.
-    pub(super) fn shortened(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn shortened(&self) -> impl Iterator<Item = usize> {
         let claims = self.edges.iter().filter(|claim| claim.left_low < 1.0);
         claims.map(|claim| claim.edge as usize)
     }
 
     /// The time that the threads which host time moves to need for all steps.
-    pub(super) fn workers_ns(&self, level: EffectLevel) -> f64 {
+    pub(crate) fn workers_ns(&self, level: EffectLevel) -> f64 {
         self.workers_ns_at(self.position(level))
     }
 
     /// The same as [`Self::workers_ns`] for an effect at `position`.
-    pub(super) fn workers_ns_at(&self, position: f64) -> f64 {
+    pub(crate) fn workers_ns_at(&self, position: f64) -> f64 {
         self.moved.iter().map(|moved| moved.worker_ns(position)).sum()
     }
 
     /// Gives up claims on these edges, sorted.
-    pub(super) fn leave_out(&mut self, edges: &[u32]) {
+    pub(crate) fn leave_out(&mut self, edges: &[u32]) {
         self.edges.retain(|claim| edges.binary_search(&claim.edge).is_err());
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.edges.is_empty() && self.removed.is_empty() && !self.is_mended
     }
 }
 
 /// The edges that stand for parts of a recording.
-pub(super) struct EdgeIndex<'g> {
+pub(crate) struct EdgeIndex<'g> {
     graph: &'g Graph,
     /// Edges of each host thread by time: begin, end, edge.
     host: Vec<Vec<(i64, i64, u32)>>,
@@ -217,7 +217,7 @@ pub(super) struct EdgeIndex<'g> {
 }
 
 impl<'g> EdgeIndex<'g> {
-    pub(super) fn new(graph: &'g Graph, events: &RankEvents) -> Self {
+    pub(crate) fn new(graph: &'g Graph, events: &RankEvents) -> Self {
         let mut host = vec![Vec::new(); graph.host.timelines.len()];
         let mut activity_edges = Vec::new();
         let mut stream_waits = Vec::new();
@@ -281,7 +281,7 @@ impl<'g> EdgeIndex<'g> {
     /// The host edges that mostly consist of first launches, start-up and work of the profiler: no fix of the program makes them
     /// shorter.
     /// `rows`: `rank`, `thread`, `ts_ns`, `end_ns`.
-    pub(super) fn warm_up(&self, events: &RankEvents, rows: &RecordBatch) -> Result<Vec<u32>> {
+    pub(crate) fn warm_up(&self, events: &RankEvents, rows: &RecordBatch) -> Result<Vec<u32>> {
         let (rank, thread) = (ints(rows, "rank")?, ints(rows, "thread")?);
         let (ts_ns, end_ns) = (ints(rows, "ts_ns")?, ints(rows, "end_ns")?);
         let mut edges = Vec::new();
@@ -305,7 +305,7 @@ impl<'g> EdgeIndex<'g> {
     }
 
     /// What the edits of a fix leave. `rows` are the rows of each edit's query.
-    pub(super) fn claims(
+    pub(crate) fn claims(
         &self,
         events: &RankEvents,
         fix: &FixEdits,

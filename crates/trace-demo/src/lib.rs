@@ -40,8 +40,8 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use ingest::OutputFile;
 use rayon::prelude::*;
-use trace_advisor::ingest::OutputFile;
 
 use self::faults::Faults;
 use self::json::{Section, Writer};

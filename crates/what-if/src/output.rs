@@ -14,7 +14,7 @@ use super::what_if::Prediction;
 use query::dictionary_array;
 
 /// Rows of `critical_path`.
-pub(super) fn path<'a>(
+pub(crate) fn path<'a>(
     loaded: &'a LoadedRanks,
     segments: &[Vec<(PathSegment, Option<i64>)>],
 ) -> Result<RecordBatch> {
@@ -76,7 +76,7 @@ pub(super) fn path<'a>(
 type EdgeRow<'a> = (&'a RankTrace, &'a Graph, usize, usize);
 
 /// Rows of `critical_edges`.
-pub(super) fn edges(loaded: &LoadedRanks, graphs: &[Graph]) -> Result<RecordBatch> {
+pub(crate) fn edges(loaded: &LoadedRanks, graphs: &[Graph]) -> Result<RecordBatch> {
     let mut rows: Vec<EdgeRow<'_>> = Vec::new();
     let mut on_path: Vec<bool> = Vec::new();
     for (rank, graph) in loaded.ranks.iter().zip(graphs) {
@@ -155,7 +155,7 @@ fn edge_owner(
 }
 
 /// Rows of `critical_windows`.
-pub(super) fn windows(loaded: &LoadedRanks, graphs: &[Graph]) -> Result<RecordBatch> {
+pub(crate) fn windows(loaded: &LoadedRanks, graphs: &[Graph]) -> Result<RecordBatch> {
     let int = |of: &dyn Fn(&Graph) -> i64| -> ArrayRef {
         Arc::new(graphs.iter().map(of).collect::<Int64Array>())
     };
@@ -185,7 +185,7 @@ pub(super) fn windows(loaded: &LoadedRanks, graphs: &[Graph]) -> Result<RecordBa
 }
 
 /// Rows of `critical_what_if`.
-pub(super) fn what_if(
+pub(crate) fn what_if(
     loaded: &LoadedRanks,
     predictions: &[Vec<Prediction>],
 ) -> Result<RecordBatch> {

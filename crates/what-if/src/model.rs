@@ -1,15 +1,15 @@
 //! Inputs of the graph: the events of one rank, and the classes of time.
 
-use crate::id_index::IdIndex;
-use crate::vocabulary::{is_host_communication_range, is_loader_fetch};
+use query::id_index::IdIndex;
+use trace_model::vocabulary::{is_host_communication_range, is_loader_fetch};
 
 /// Index of a missing event, edge or activity.
-pub(super) const NO_INDEX: u32 = u32::MAX;
+pub(crate) const NO_INDEX: u32 = u32::MAX;
 
 /// The activity that an interval of time is spent on. What-if factors refer to these classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(super) enum TimeClass {
+pub(crate) enum TimeClass {
     /// Host time inside `__next__` of a `DataLoader`.
     DataLoading,
     /// An operator's own host time.
@@ -39,9 +39,9 @@ pub(super) enum TimeClass {
 }
 
 impl TimeClass {
-    pub(super) const COUNT: usize = 13;
+    pub(crate) const COUNT: usize = 13;
 
-    pub(super) const ALL: [Self; Self::COUNT] = [
+    pub(crate) const ALL: [Self; Self::COUNT] = [
         Self::DataLoading,
         Self::Operator,
         Self::Annotation,
@@ -58,7 +58,7 @@ impl TimeClass {
     ];
 
     /// Value of `bound_by` for segments of this class.
-    pub(super) fn bound_by(self) -> &'static str {
+    pub(crate) fn bound_by(self) -> &'static str {
         match self {
             Self::DataLoading => "data_loading",
             Self::Operator | Self::Annotation | Self::Python | Self::RuntimeCall | Self::Gap => {
@@ -75,7 +75,7 @@ impl TimeClass {
     }
 
     /// Kind of host time, if the class is host time.
-    pub(super) fn host_kind(self) -> Option<&'static str> {
+    pub(crate) fn host_kind(self) -> Option<&'static str> {
         Some(match self {
             Self::Operator => "operator",
             Self::Annotation => "annotation",
@@ -89,7 +89,7 @@ impl TimeClass {
 
 /// The table that an event comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EventTable {
+pub(crate) enum EventTable {
     CpuOps,
     RuntimeCalls,
     Annotations,
@@ -100,7 +100,7 @@ pub(super) enum EventTable {
 }
 
 impl EventTable {
-    pub(super) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::CpuOps,
         Self::RuntimeCalls,
         Self::Annotations,
@@ -110,7 +110,7 @@ impl EventTable {
         Self::Memsets,
     ];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::CpuOps => "cpu_ops",
             Self::RuntimeCalls => "runtime_calls",
@@ -125,7 +125,7 @@ impl EventTable {
 
 /// Role of a host event, derived from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HostRole {
+pub(crate) enum HostRole {
     /// No special role.
     Plain,
     /// `__next__` of a data loader.
@@ -148,7 +148,7 @@ pub(super) enum HostRole {
 
 impl HostRole {
     /// The role of an event with this name.
-    pub(super) fn of(table: EventTable, name: &str) -> Self {
+    pub(crate) fn of(table: EventTable, name: &str) -> Self {
         match table {
             EventTable::CpuOps if name.starts_with("autograd::engine::") => Self::Backward,
             EventTable::CpuOps | EventTable::Annotations if is_loader_fetch(name) => Self::Loader,
@@ -179,12 +179,12 @@ impl HostRole {
 }
 
 /// Returns whether the call that requests a copy of this name may block, even if the call is asynchronous by name.
-pub(super) fn may_block(copy: &str) -> bool {
+pub(crate) fn may_block(copy: &str) -> bool {
     copy.contains("Pageable") || copy.contains("DtoH")
 }
 
 /// The class of a kernel, from the `kind` column of its table.
-pub(super) fn kernel_class(kind: &str) -> TimeClass {
+pub(crate) fn kernel_class(kind: &str) -> TimeClass {
     match kind {
         "communication" => TimeClass::Communication,
         "memory" => TimeClass::Copy,
@@ -194,53 +194,53 @@ pub(super) fn kernel_class(kind: &str) -> TimeClass {
 
 /// One event on a host thread.
 #[derive(Debug, Clone)]
-pub(super) struct HostEvent {
-    pub(super) ts_ns: i64,
-    pub(super) end_ns: i64,
-    pub(super) id: i64,
-    pub(super) row: u32,
-    pub(super) lane: i32,
-    pub(super) table: EventTable,
-    pub(super) role: HostRole,
+pub(crate) struct HostEvent {
+    pub(crate) ts_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) id: i64,
+    pub(crate) row: u32,
+    pub(crate) lane: i32,
+    pub(crate) table: EventTable,
+    pub(crate) role: HostRole,
 }
 
 /// One activity on a device.
 #[derive(Debug, Clone)]
-pub(super) struct Activity {
-    pub(super) ts_ns: i64,
-    pub(super) end_ns: i64,
-    pub(super) id: i64,
-    pub(super) row: u32,
-    pub(super) lane: i32,
-    pub(super) device: i32,
-    pub(super) stream: i32,
-    pub(super) table: EventTable,
-    pub(super) class: TimeClass,
+pub(crate) struct Activity {
+    pub(crate) ts_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) id: i64,
+    pub(crate) row: u32,
+    pub(crate) lane: i32,
+    pub(crate) device: i32,
+    pub(crate) stream: i32,
+    pub(crate) table: EventTable,
+    pub(crate) class: TimeClass,
     /// Event id of the launching call.
-    pub(super) launch: Option<i64>,
-    pub(super) step: Option<i64>,
+    pub(crate) launch: Option<i64>,
+    pub(crate) step: Option<i64>,
     /// A copy to the host, or from or to pageable memory: the requesting call may block even if it is asynchronous by
     /// name.
-    pub(super) may_block: bool,
+    pub(crate) may_block: bool,
 }
 
 /// A wait that the profiler recorded.
 #[derive(Debug, Clone)]
-pub(super) struct Blocker {
-    pub(super) kind: BlockerKind,
+pub(crate) struct Blocker {
+    pub(crate) kind: BlockerKind,
     /// Event id of the host call.
-    pub(super) call: i64,
-    pub(super) device: i32,
+    pub(crate) call: i64,
+    pub(crate) device: i32,
     /// The stream that waits, or that the host waits for.
-    pub(super) stream: i32,
+    pub(crate) stream: i32,
     /// The stream on which the event was recorded.
-    pub(super) source_stream: i32,
+    pub(crate) source_stream: i32,
     /// Event id of the call that recorded the event.
-    pub(super) record: Option<i64>,
+    pub(crate) record: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BlockerKind {
+pub(crate) enum BlockerKind {
     /// The host waits for a stream.
     Stream,
     /// The host waits for the device.
@@ -253,38 +253,38 @@ pub(super) enum BlockerKind {
 
 /// One training step.
 #[derive(Debug, Clone)]
-pub(super) struct TrainingStep {
-    pub(super) number: i64,
-    pub(super) ts_ns: i64,
-    pub(super) end_ns: i64,
+pub(crate) struct TrainingStep {
+    pub(crate) number: i64,
+    pub(crate) ts_ns: i64,
+    pub(crate) end_ns: i64,
     /// Thread that ran the step; `None` if the whole trace counts as one step.
-    pub(super) lane: Option<i32>,
+    pub(crate) lane: Option<i32>,
     /// Length with the device work of the step, see `complete_steps`; `None` for a step that does not count.
-    pub(super) counted_ns: Option<i64>,
+    pub(crate) counted_ns: Option<i64>,
 }
 
 /// All events of one rank that the graph is built from.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RankEvents {
-    pub(super) rank: i32,
-    pub(super) host: Vec<HostEvent>,
-    pub(super) activities: Vec<Activity>,
-    pub(super) waits: Vec<Blocker>,
+pub(crate) struct RankEvents {
+    pub(crate) rank: i32,
+    pub(crate) host: Vec<HostEvent>,
+    pub(crate) activities: Vec<Activity>,
+    pub(crate) waits: Vec<Blocker>,
     /// Sorted by start.
-    pub(super) steps: Vec<TrainingStep>,
+    pub(crate) steps: Vec<TrainingStep>,
     /// Number and mean length of the steps that count: of the rank, or of the window if an annotation selects it.
-    pub(super) counted: CountedSteps,
+    pub(crate) counted: CountedSteps,
 }
 
 /// The steps of a mean.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct CountedSteps {
-    pub(super) count: usize,
-    pub(super) mean_ns: f64,
+pub(crate) struct CountedSteps {
+    pub(crate) count: usize,
+    pub(crate) mean_ns: f64,
 }
 
 impl CountedSteps {
-    pub(super) fn of(steps: &[TrainingStep]) -> Self {
+    pub(crate) fn of(steps: &[TrainingStep]) -> Self {
         let lengths = steps.iter().filter(|step| step.lane.is_some());
         let lengths: Vec<i64> = lengths.filter_map(|step| step.counted_ns).collect();
         let sum_ns: i64 = lengths.iter().sum();
@@ -294,14 +294,14 @@ impl CountedSteps {
 
 /// The analyzed window of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AnalysisWindow {
-    pub(super) begin_ns: i64,
-    pub(super) end_ns: i64,
+pub(crate) struct AnalysisWindow {
+    pub(crate) begin_ns: i64,
+    pub(crate) end_ns: i64,
 }
 
 impl RankEvents {
     /// From the first event to the end of the last.
-    pub(super) fn full_window(&self) -> Option<AnalysisWindow> {
+    pub(crate) fn full_window(&self) -> Option<AnalysisWindow> {
         let host = self.host.iter().map(|e| (e.ts_ns, e.end_ns));
         let device = self.activities.iter().map(|a| (a.ts_ns, a.end_ns));
         let all = host.chain(device).map(|(begin_ns, end_ns)| AnalysisWindow { begin_ns, end_ns });
@@ -313,7 +313,7 @@ impl RankEvents {
 
     /// The longest run of consecutive steps, if there are pauses between steps: of several profile cycles only one is
     /// analyzed, because the time between them was not recorded.
-    pub(super) fn longest_step_run(&self) -> Option<(i64, i64)> {
+    pub(crate) fn longest_step_run(&self) -> Option<(i64, i64)> {
         let mut durs: Vec<i64> = self.steps.iter().map(|step| step.end_ns - step.ts_ns).collect();
         durs.sort_unstable();
         let pause = durs.get(durs.len() / 2)? / 2;
@@ -336,7 +336,7 @@ impl RankEvents {
     /// Keeps only events that belong to the host time from `begin_ns` to `end_ns`: clips host events at the borders,
     /// and keeps device work that was launched inside or still running at the start. The window ends when all of it
     /// is done.
-    pub(super) fn clip(&mut self, begin_ns: i64, end_ns: i64) -> AnalysisWindow {
+    pub(crate) fn clip(&mut self, begin_ns: i64, end_ns: i64) -> AnalysisWindow {
         let calls = RuntimeCallIndex::new(self);
         let keep: Vec<bool> = self
             .activities
@@ -364,19 +364,19 @@ impl RankEvents {
 }
 
 /// Sorts items that consist of a few sorted runs, which the stable sort exploits.
-pub(super) fn sort_runs<T: Ord>(items: &mut [T]) {
+pub(crate) fn sort_runs<T: Ord>(items: &mut [T]) {
     items.sort();
 }
 
 /// Runtime calls by event id, and the call that launched each activity.
 #[derive(Debug)]
-pub(super) struct RuntimeCallIndex {
+pub(crate) struct RuntimeCallIndex {
     by_id: IdIndex,
     of_activity: Vec<u32>,
 }
 
 impl RuntimeCallIndex {
-    pub(super) fn new(events: &RankEvents) -> Self {
+    pub(crate) fn new(events: &RankEvents) -> Self {
         let calls =
             events.host.iter().zip(0..).filter(|(e, _)| e.table == EventTable::RuntimeCalls);
         let by_id = IdIndex::of(calls.map(|(e, i)| (e.id, i)));
@@ -387,12 +387,12 @@ impl RuntimeCallIndex {
     }
 
     /// Index of a call among the host events.
-    pub(super) fn get(&self, id: i64) -> Option<u32> {
+    pub(crate) fn get(&self, id: i64) -> Option<u32> {
         self.by_id.get(id)
     }
 
     /// Index of the call that launched an activity.
-    pub(super) fn of(&self, activity: usize) -> Option<u32> {
+    pub(crate) fn of(&self, activity: usize) -> Option<u32> {
         let call = self.of_activity[activity];
         (call != NO_INDEX).then_some(call)
     }

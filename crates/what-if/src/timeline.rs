@@ -6,22 +6,22 @@ use super::model::{EventTable, HostEvent, HostRole, NO_INDEX, TimeClass, sort_ru
 
 /// A piece of a thread's time, up to the next piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TimelinePiece {
-    pub(super) ts_ns: i64,
+pub(crate) struct TimelinePiece {
+    pub(crate) ts_ns: i64,
     /// Innermost open event; [`NO_INDEX`] between events.
-    pub(super) event: u32,
-    pub(super) class: TimeClass,
+    pub(crate) event: u32,
+    pub(crate) class: TimeClass,
     /// Inside an operator, a runtime call or communication, which is work on any thread.
-    pub(super) busy: bool,
+    pub(crate) busy: bool,
 }
 
 /// The time of one host thread from its first event to its last, without holes.
 #[derive(Debug, Clone)]
-pub(super) struct Timeline {
-    pub(super) lane: i32,
-    pub(super) pieces: Vec<TimelinePiece>,
-    pub(super) begin_ns: i64,
-    pub(super) end_ns: i64,
+pub(crate) struct Timeline {
+    pub(crate) lane: i32,
+    pub(crate) pieces: Vec<TimelinePiece>,
+    pub(crate) begin_ns: i64,
+    pub(crate) end_ns: i64,
 }
 
 struct OpenEvent {
@@ -34,7 +34,7 @@ struct OpenEvent {
 
 impl Timeline {
     /// One timeline per thread, sorted by lane.
-    pub(super) fn all(host: &[HostEvent]) -> Vec<Self> {
+    pub(crate) fn all(host: &[HostEvent]) -> Vec<Self> {
         // Outer events come before inner ones; of equal events the one written first is the outer one.
         let key = |(i, e): (u32, &HostEvent)| (e.lane, e.ts_ns, Reverse(e.end_ns), e.id, i);
         let mut order: Vec<_> = (0..).zip(host).map(key).collect();
@@ -87,7 +87,7 @@ impl Timeline {
     }
 
     /// Index of the piece that covers `ts_ns`; [`Self::span`] gives its borders.
-    pub(super) fn at(&self, ts_ns: i64) -> Option<usize> {
+    pub(crate) fn at(&self, ts_ns: i64) -> Option<usize> {
         if ts_ns >= self.end_ns {
             return None;
         }
@@ -95,7 +95,7 @@ impl Timeline {
     }
 
     /// Start and end of a piece.
-    pub(super) fn span(&self, piece: usize) -> (i64, i64) {
+    pub(crate) fn span(&self, piece: usize) -> (i64, i64) {
         let end_ns = self.pieces.get(piece + 1).map_or(self.end_ns, |next| next.ts_ns);
         (self.pieces[piece].ts_ns, end_ns)
     }

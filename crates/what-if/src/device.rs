@@ -35,51 +35,51 @@ const FULL_SLACK: usize = 8;
 
 /// Submissions of work, and waits of device and host. Numbers are indices of activities.
 #[derive(Debug, Default)]
-pub(super) struct DeviceConstraints {
+pub(crate) struct DeviceConstraints {
     /// Submissions of the host to the device.
-    pub(super) launches: Vec<Submission>,
+    pub(crate) launches: Vec<Submission>,
     /// The activity on the same stream that ended last before this one; [`NO_INDEX`] for the first.
-    pub(super) previous: Vec<u32>,
+    pub(crate) previous: Vec<u32>,
     /// Recorded waits of a stream: source, and the activity that starts after it.
-    pub(super) stream_waits: Vec<(u32, u32)>,
+    pub(crate) stream_waits: Vec<(u32, u32)>,
     /// Inferred waits of a stream: source, and the activity that starts after it.
-    pub(super) inferred: Vec<(u32, u32)>,
+    pub(crate) inferred: Vec<(u32, u32)>,
     /// Starts on a full device: the activity of another stream whose end made room, and the activity that starts.
-    pub(super) crowded: Vec<(u32, u32)>,
+    pub(crate) crowded: Vec<(u32, u32)>,
     /// Waits of the host: source, and the call (index of the host event).
-    pub(super) host_waits: Vec<(u32, u32)>,
+    pub(crate) host_waits: Vec<(u32, u32)>,
     /// Communication on the host that begins after an activity, and may send the results of that activity.
-    pub(super) sent_data: Vec<SentData>,
+    pub(crate) sent_data: Vec<SentData>,
     /// Waits for a full queue: the activity that makes room, and the call.
-    pub(super) queue_waits: Vec<(u32, u32)>,
+    pub(crate) queue_waits: Vec<(u32, u32)>,
     /// Activities that begin before their launching call; their launches are ignored.
-    pub(super) early_start_count: usize,
+    pub(crate) early_start_count: usize,
     /// Activities whose launching call is not in the trace.
-    pub(super) unlinked_count: usize,
+    pub(crate) unlinked_count: usize,
     /// Calls that returned after a wait for the device.
-    pub(super) waiting_call_count: usize,
+    pub(crate) waiting_call_count: usize,
     /// Minimum delay from submission to start, for kernels.
-    pub(super) launch_floor_ns: Option<i64>,
+    pub(crate) launch_floor_ns: Option<i64>,
 }
 
 /// A range of communication on the host, and the activity that ended last before it began.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SentData {
-    pub(super) timeline: usize,
-    pub(super) ts_ns: i64,
-    pub(super) activity: u32,
+pub(crate) struct SentData {
+    pub(crate) timeline: usize,
+    pub(crate) ts_ns: i64,
+    pub(crate) activity: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Submission {
-    pub(super) timeline: usize,
-    pub(super) ts_ns: i64,
-    pub(super) delay: i64,
-    pub(super) activity: u32,
+pub(crate) struct Submission {
+    pub(crate) timeline: usize,
+    pub(crate) ts_ns: i64,
+    pub(crate) delay: i64,
+    pub(crate) activity: u32,
 }
 
 impl DeviceConstraints {
-    pub(super) fn new(
+    pub(crate) fn new(
         events: &RankEvents,
         calls: &RuntimeCallIndex,
         host: &mut HostTimelines,

@@ -13,22 +13,22 @@ use query::rust_view::ViewInputs;
 
 /// One rank with events in its window.
 #[derive(Debug)]
-pub(super) struct RankTrace {
-    pub(super) events: RankEvents,
-    pub(super) window: AnalysisWindow,
+pub(crate) struct RankTrace {
+    pub(crate) events: RankEvents,
+    pub(crate) window: AnalysisWindow,
 }
 
 /// All ranks, and the names of their events.
 #[derive(Debug)]
-pub(super) struct LoadedRanks {
-    pub(super) ranks: Vec<RankTrace>,
+pub(crate) struct LoadedRanks {
+    pub(crate) ranks: Vec<RankTrace>,
     /// By table; an event's `row` is an index into these names.
     names: Vec<Names>,
 }
 
 impl LoadedRanks {
     /// Reads the events of each rank in the window that the parameters select.
-    pub(super) fn new(inputs: &ViewInputs<'_>) -> Result<Self> {
+    pub(crate) fn new(inputs: &ViewInputs<'_>) -> Result<Self> {
         let mut by_rank = RankEventsBuilder::new(inputs)?;
         let mut all_names = Vec::with_capacity(EventTable::ALL.len());
         let mut correlations = FxHashMap::default();
@@ -115,7 +115,7 @@ impl LoadedRanks {
     }
 
     /// Names of the rows of a table.
-    pub(super) fn names(&self, table: EventTable) -> &Names {
+    pub(crate) fn names(&self, table: EventTable) -> &Names {
         &self.names[table as usize]
     }
 }

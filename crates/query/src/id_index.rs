@@ -2,18 +2,22 @@
 //! gaps, so a lookup is an array access; a map from number to position outgrows the CPU caches.
 
 use arrow::array::Int64Array;
-use query::rust_view::Result;
 use rustc_hash::FxHashMap;
 use trace_model::RecordBatch;
 
-use query::columns::ints;
-use query::columns::rows_by_rank;
+use crate::columns::{ints, rows_by_rank};
+use crate::rust_view::Result;
 
 /// The position of each of a set of numbers.
 #[derive(Debug)]
-pub(crate) enum IdIndex {
+pub enum IdIndex {
     /// Positions by the difference to the first number.
-    Dense { first: i64, positions: Vec<u32> },
+    Dense {
+        /// The smallest number.
+        first: i64,
+        /// The position of each number from the smallest to the largest one.
+        positions: Vec<u32>,
+    },
     /// Positions of numbers with large gaps.
     Sparse(FxHashMap<i64, u32>),
 }
@@ -25,7 +29,7 @@ const MAX_SPREAD: u64 = 64;
 
 impl IdIndex {
     /// An index of numbers in any order. For repeated numbers the last position counts.
-    pub(crate) fn of(numbered: impl Iterator<Item = (i64, u32)> + Clone) -> Self {
+    pub fn of(numbered: impl Iterator<Item = (i64, u32)> + Clone) -> Self {
         let (mut first, mut last, mut count) = (i64::MAX, i64::MIN, 0_u64);
         for (number, _) in numbered.clone() {
             first = first.min(number);
@@ -43,11 +47,12 @@ impl IdIndex {
     }
 
     /// An index from each number to its position in the iterator.
-    pub(crate) fn of_each(numbers: impl Iterator<Item = i64> + Clone) -> Self {
+    pub fn of_each(numbers: impl Iterator<Item = i64> + Clone) -> Self {
         Self::of(numbers.zip(0..))
     }
 
-    pub(crate) fn get(&self, number: i64) -> Option<u32> {
+    /// The position of a number.
+    pub fn get(&self, number: i64) -> Option<u32> {
         match self {
             Self::Dense { first, positions } => {
                 let at = usize::try_from(number.checked_sub(*first)?).ok()?;
@@ -60,11 +65,14 @@ impl IdIndex {
 
 /// Rows of a batch by rank and event.
 #[derive(Debug)]
-pub(crate) struct EventIndex(FxHashMap<i64, IdIndex>);
+pub struct EventIndex(FxHashMap<i64, IdIndex>);
 
 impl EventIndex {
     /// Indexes a batch with columns `rank` and `event_id`.
-    pub(crate) fn of(batch: &RecordBatch) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If a column is missing or holds no integers.
+    pub fn of(batch: &RecordBatch) -> Result<Self> {
         Ok(Self::new(&ints(batch, "rank")?, &ints(batch, "event_id")?))
     }
 
@@ -74,7 +82,8 @@ impl EventIndex {
         Self(of_rank.into_iter().map(positions).collect())
     }
 
-    pub(crate) fn get(&self, rank: i64, event: i64) -> Option<u32> {
+    /// The row of an event of a rank.
+    pub fn get(&self, rank: i64, event: i64) -> Option<u32> {
         self.0.get(&rank)?.get(event)
     }
 }

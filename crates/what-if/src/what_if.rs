@@ -8,10 +8,10 @@ use super::replay::{Replay, Weights, replay};
 
 /// Factor for the duration of each class of time.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scenario([f64; TimeClass::COUNT]);
+pub(crate) struct Scenario([f64; TimeClass::COUNT]);
 
 /// Built-in scenarios: name and factors.
-pub(super) const BUILT_IN_SCENARIOS: &[(&str, &str)] = &[
+pub(crate) const BUILT_IN_SCENARIOS: &[(&str, &str)] = &[
     ("data_loading_free", "data_loading=0"),
     ("launch_delay_zero", "launch_delay=0"),
     ("communication_free", "communication=0"),
@@ -27,10 +27,10 @@ const MAX_FACTOR: f64 = 1_000.0;
 
 impl Scenario {
     /// Changes nothing.
-    pub(super) const UNCHANGED: Self = Self([1.0; TimeClass::COUNT]);
+    pub(crate) const UNCHANGED: Self = Self([1.0; TimeClass::COUNT]);
 
     /// Parses `host=0.5,communication=0`; later factors override earlier ones. The error is a sentence.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut scenario = Self::UNCHANGED;
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let Some((name, value)) = part.split_once('=') else {
@@ -81,19 +81,19 @@ impl Scenario {
 
 /// The prediction of one scenario for one rank.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Prediction {
-    pub(super) scenario: String,
-    pub(super) factors: String,
-    pub(super) window_ns: i64,
-    pub(super) predicted_window_ns: i64,
-    pub(super) step_count: usize,
+pub(crate) struct Prediction {
+    pub(crate) scenario: String,
+    pub(crate) factors: String,
+    pub(crate) window_ns: i64,
+    pub(crate) predicted_window_ns: i64,
+    pub(crate) step_count: usize,
     /// Mean length of a step.
-    pub(super) step_ns: Option<f64>,
-    pub(super) predicted_step_ns: Option<f64>,
+    pub(crate) step_ns: Option<f64>,
+    pub(crate) predicted_step_ns: Option<f64>,
 }
 
 /// Predicts the durations under a scenario.
-pub(super) fn predict(
+pub(crate) fn predict(
     graph: &Graph,
     clock: &StepClock,
     name: &str,
@@ -133,7 +133,7 @@ fn class_names() -> String {
 }
 
 /// The time of each node under a scenario, and the end of the window.
-pub(super) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64) {
+pub(crate) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64) {
     let mut weights = Weights::recorded(graph);
     weights.scale(graph, |class, ns| scenario.scaled(class, ns));
     if scenario.removes_waits() {
@@ -147,7 +147,7 @@ pub(super) fn replay_times(graph: &Graph, scenario: &Scenario) -> (Vec<i64>, i64
 
 /// The mean step under given times. As recorded, it is the mean of the steps that count, see `complete_steps`.
 #[derive(Debug)]
-pub(super) struct StepClock {
+pub(crate) struct StepClock {
     /// Node that begins the steps of the mean: the mark of the first, or the end of the mark before it.
     begin_node: Option<u32>,
     /// Nodes of which the last one ends the device work of earlier steps that the first step of the mean finds, if there is any.
@@ -167,7 +167,7 @@ pub(super) struct StepClock {
 }
 
 impl StepClock {
-    pub(super) fn new(graph: &Graph, events: &RankEvents) -> Self {
+    pub(crate) fn new(graph: &Graph, events: &RankEvents) -> Self {
         let recorded = |node: u32| graph.nodes[node as usize].ts_ns;
         let host_node = |lane: Option<i32>, ts_ns: i64| {
             let timeline = lane.and_then(|lane| graph.host.timeline(lane))?;
@@ -237,7 +237,7 @@ impl StepClock {
     }
 
     /// Number of steps that the mean is of.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         if self.counted.count > 0 && !self.ends.is_empty() {
             self.counted.count
         } else {
@@ -246,12 +246,12 @@ impl StepClock {
     }
 
     /// Number of steps in the window.
-    pub(super) fn window_step_count(&self) -> usize {
+    pub(crate) fn window_step_count(&self) -> usize {
         self.window_step_count
     }
 
     /// The time from which devices work on the steps of the mean: the end of earlier work, if there is any.
-    pub(super) fn devices_begin_ns(&self, graph: &Graph) -> i64 {
+    pub(crate) fn devices_begin_ns(&self, graph: &Graph) -> i64 {
         let nodes = self.begin_node.iter().chain(&self.earlier_work);
         let begin_ns = nodes.map(|&node| graph.nodes[node as usize].ts_ns).max();
         begin_ns.unwrap_or(graph.window.begin_ns)
@@ -259,7 +259,7 @@ impl StepClock {
 
     /// The mean step, if there are steps: the longer of the mean on the host and the mean on the devices. In a long run both are
     /// equal; in a short recording the side that is ahead seems to be faster. Where no node comes later, the mean does not grow.
-    pub(super) fn mean(&self, time: impl Fn(u32) -> i64) -> Option<f64> {
+    pub(crate) fn mean(&self, time: impl Fn(u32) -> i64) -> Option<f64> {
         let [host_ns, devices_ns] = self.spans_ns(time)?;
         let longest_ns = (host_ns - self.host_lead_ns).max(devices_ns).max(0);
         Some(self.scale * longest_ns as f64 / self.ends.len() as f64)

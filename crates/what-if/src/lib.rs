@@ -1,9 +1,9 @@
 //! The critical path of each rank, and predictions of its length if parts of the work cost less.
 //!
-//! The events of a rank become a graph ([`graph`]): nodes are instants, edges are dependencies with a minimum
-//! duration. Time passes on host threads ([`timeline`], [`host`]) and on device streams ([`device`]). Each node is
+//! The events of a rank become a graph (`graph`): nodes are instants, edges are dependencies with a minimum
+//! duration. Time passes on host threads (`timeline`, `host`) and on device streams (`device`). Each node is
 //! bound by the last of its predecessors, so walking back from the end of the window gives a path whose segments tile
-//! the window exactly ([`path`]). The same graph with other weights predicts another run ([`what_if`]). Ranks are
+//! the window exactly (`path`). The same graph with other weights predicts another run (`what_if`). Ranks are
 //! independent of one another here: the time that a collective waits for other ranks is part of its duration.
 
 mod device;
@@ -27,18 +27,29 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ScopedJoinHandle;
 
-use query::rust_view::Result;
-use query::{per_item, view_error};
+use query::rust_view::{Result, ViewInputs};
+use query::{RustView, per_item, view_error};
 use trace_model::RecordBatch;
 
 use self::graph::Graph;
 use self::input::{LoadedRanks, RankTrace};
-use query::rust_view::ViewInputs;
 
 pub use self::retime::{Retimed, RetimingRanks, retime, retiming_queries};
 
-/// Inputs of all views of this topic.
-pub(super) const INPUTS: &[(&str, &str)] = &[
+/// The edges of the graph.
+pub const EDGES: RustView = RustView::new("critical_edges", INPUTS, edges);
+
+/// The segments of the path.
+pub const PATH: RustView = RustView::new("critical_path", INPUTS, path);
+
+/// Predictions.
+pub const PREDICTIONS: RustView = RustView::new("critical_what_if", INPUTS, what_if);
+
+/// The size of each rank's graph.
+pub const WINDOWS: RustView = RustView::new("critical_windows", INPUTS, windows);
+
+/// Inputs of all views.
+const INPUTS: &[(&str, &str)] = &[
     ("ranks", "SELECT rank FROM ranks ORDER BY rank"),
     ("cpu_ops", "SELECT rank, event_id, ts_ns, dur_ns, thread, name FROM cpu_ops"),
     (
@@ -81,8 +92,7 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// `critical_path`: the segments of the path.
-pub(super) fn path(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+fn path(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = LoadedRanks::new(inputs)?;
     let segments = per_rank(&loaded.ranks, |rank| {
         path::split_by_step(&path::path_segments(&rank.graph()), &rank.events.steps)
@@ -90,22 +100,19 @@ pub(super) fn path(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     output::path(&loaded, &segments)
 }
 
-/// `critical_edges`: the edges of the graph.
-pub(super) fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+fn edges(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = LoadedRanks::new(inputs)?;
     let graphs = per_rank(&loaded.ranks, RankTrace::graph);
     output::edges(&loaded, &graphs)
 }
 
-/// `critical_windows`: the size of each rank's graph.
-pub(super) fn windows(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+fn windows(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let loaded = LoadedRanks::new(inputs)?;
     let graphs = per_rank(&loaded.ranks, RankTrace::graph);
     output::windows(&loaded, &graphs)
 }
 
-/// `critical_what_if`: predictions.
-pub(super) fn what_if(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
+fn what_if(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let custom = inputs.text("what_if")?;
     let mut scenarios: Vec<(&str, &str)> = what_if::BUILT_IN_SCENARIOS.to_vec();
     if !custom.trim().is_empty() {

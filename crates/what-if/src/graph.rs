@@ -11,7 +11,7 @@ use super::model::{AnalysisWindow, NO_INDEX, RankEvents, RuntimeCallIndex, TimeC
 /// The reason for a dependency. If several edges bind a node at the same moment, the first of these kinds counts as
 /// the binding one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum EdgeKind {
+pub(crate) enum EdgeKind {
     /// From the start of a device activity to its end.
     Activity,
     /// After the previous activity on the same stream.
@@ -37,7 +37,7 @@ pub(super) enum EdgeKind {
 }
 
 impl EdgeKind {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Activity => "activity",
             Self::StreamOrder => "stream_order",
@@ -56,52 +56,52 @@ impl EdgeKind {
 
 /// An edge, stored with its target.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Edge {
-    pub(super) source: u32,
+pub(crate) struct Edge {
+    pub(crate) source: u32,
     /// Activity, host event (sync) or timeline (host, thread) that its time belongs to.
-    pub(super) subject: u32,
+    pub(crate) subject: u32,
     /// Minimum time from source to target.
-    pub(super) weight: i64,
-    pub(super) kind: EdgeKind,
+    pub(crate) weight: i64,
+    pub(crate) kind: EdgeKind,
     /// Class of the weight.
-    pub(super) class: TimeClass,
+    pub(crate) class: TimeClass,
     /// Class of the target's rest, if this edge binds the target.
-    pub(super) rest: TimeClass,
+    pub(crate) rest: TimeClass,
 }
 
 /// An instant.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Node {
-    pub(super) ts_ns: i64,
+pub(crate) struct Node {
+    pub(crate) ts_ns: i64,
     /// Activity or timeline.
-    pub(super) subject: u32,
-    pub(super) on_device: bool,
+    pub(crate) subject: u32,
+    pub(crate) on_device: bool,
     /// The host submits device work here.
-    pub(super) submits: bool,
+    pub(crate) submits: bool,
     /// Index of the edge that bound the node; [`NO_INDEX`] at the start.
-    pub(super) binding_edge: u32,
+    pub(crate) binding_edge: u32,
     /// Time after the last predecessor that nothing explains.
-    pub(super) rest: i64,
-    pub(super) rest_class: TimeClass,
+    pub(crate) rest: i64,
+    pub(crate) rest_class: TimeClass,
 }
 
 /// Nodes in topological order.
 #[derive(Debug)]
-pub(super) struct Graph {
-    pub(super) window: AnalysisWindow,
-    pub(super) nodes: Vec<Node>,
+pub(crate) struct Graph {
+    pub(crate) window: AnalysisWindow,
+    pub(crate) nodes: Vec<Node>,
     /// Sorted by target.
-    pub(super) edges: Vec<Edge>,
+    pub(crate) edges: Vec<Edge>,
     /// For each node, the index of its first edge; one more entry at the end.
     first_edge: Vec<u32>,
-    pub(super) host: HostTimelines,
-    pub(super) device: DeviceConstraints,
+    pub(crate) host: HostTimelines,
+    pub(crate) device: DeviceConstraints,
     /// End node of each activity.
-    pub(super) activity_ends: Vec<u32>,
+    pub(crate) activity_ends: Vec<u32>,
     /// Nodes of each timeline.
-    pub(super) host_nodes: Vec<Vec<u32>>,
+    pub(crate) host_nodes: Vec<Vec<u32>>,
     /// Edges left out because they would go back in time.
-    pub(super) dropped_edge_count: usize,
+    pub(crate) dropped_edge_count: usize,
 }
 
 /// An edge whose target is not sorted yet.
@@ -111,7 +111,7 @@ struct EdgeDraft {
 }
 
 impl Graph {
-    pub(super) fn new(events: &RankEvents, window: AnalysisWindow) -> Self {
+    pub(crate) fn new(events: &RankEvents, window: AnalysisWindow) -> Self {
         let calls = RuntimeCallIndex::new(events);
         let mut host = HostTimelines::new(events, &calls);
         let device = DeviceConstraints::new(events, &calls, &mut host);
@@ -145,19 +145,19 @@ impl Graph {
     }
 
     /// Indices of the edges into a node.
-    pub(super) fn edge_range(&self, node: usize) -> std::ops::Range<usize> {
+    pub(crate) fn edge_range(&self, node: usize) -> std::ops::Range<usize> {
         self.first_edge[node] as usize..self.first_edge[node + 1] as usize
     }
 
     /// The node of a thread at a requested instant.
-    pub(super) fn host_node(&self, timeline: usize, ts_ns: i64) -> Option<u32> {
+    pub(crate) fn host_node(&self, timeline: usize, ts_ns: i64) -> Option<u32> {
         let node_times = &self.host.node_times[timeline];
         let at = node_times.binary_search_by_key(&ts_ns, |node_time| node_time.ts_ns).ok()?;
         Some(self.host_nodes[timeline][at])
     }
 
     /// The node that ends the path.
-    pub(super) fn last_node(&self) -> Option<usize> {
+    pub(crate) fn last_node(&self) -> Option<usize> {
         self.nodes.len().checked_sub(1)
     }
 

@@ -6,7 +6,7 @@ use super::timeline::Timeline;
 
 /// The event or thread that a segment's time belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SegmentOwner {
+pub(crate) enum SegmentOwner {
     Unattributed,
     /// A host thread between events.
     Thread(u32),
@@ -16,17 +16,17 @@ pub(super) enum SegmentOwner {
 
 /// A segment of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PathSegment {
-    pub(super) ts_ns: i64,
-    pub(super) dur_ns: i64,
-    pub(super) class: TimeClass,
-    pub(super) owner: SegmentOwner,
+pub(crate) struct PathSegment {
+    pub(crate) ts_ns: i64,
+    pub(crate) dur_ns: i64,
+    pub(crate) class: TimeClass,
+    pub(crate) owner: SegmentOwner,
     /// The waiting call that the host returned from, until it submits new device work.
-    pub(super) after_sync: Option<u32>,
+    pub(crate) after_sync: Option<u32>,
 }
 
 /// The path from first to last: edges with their targets.
-pub(super) fn path_edges(graph: &Graph) -> Vec<(u32, u32)> {
+pub(crate) fn path_edges(graph: &Graph) -> Vec<(u32, u32)> {
     let mut path = Vec::new();
     let mut node = graph.last_node();
     while let Some(at) = node {
@@ -41,7 +41,7 @@ pub(super) fn path_edges(graph: &Graph) -> Vec<(u32, u32)> {
 }
 
 /// The path from the start of the window to its end, without holes or overlaps.
-pub(super) fn path_segments(graph: &Graph) -> Vec<PathSegment> {
+pub(crate) fn path_segments(graph: &Graph) -> Vec<PathSegment> {
     let mut out = Vec::new();
     let path = path_edges(graph);
     let first = path.first().map(|&(e, _)| graph.edges[e as usize].source as usize);
@@ -183,7 +183,7 @@ fn push_segment(
 }
 
 /// Splits segments at the borders of steps, and adds the step of each part.
-pub(super) fn split_by_step(
+pub(crate) fn split_by_step(
     segments: &[PathSegment],
     steps: &[TrainingStep],
 ) -> Vec<(PathSegment, Option<i64>)> {
