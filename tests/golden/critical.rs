@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use analyses::RetimingRanks;
 use trace_advisor::Run;
 use trace_model::retiming::{
     Edit, EditTarget, FittedEffect, FixEdits, Interval, PredictionError, Retiming, RetimingRequest,
 };
+use what_if::RetimingRanks;
 
 use crate::harness::{self, Case, functions};
 use crate::runs::{self, Params};
@@ -151,7 +151,7 @@ fn random_fixes_keep_to_their_bounds(path: &Path) {
             ..RetimingRequest::default()
         };
         let ranks = || RetimingRanks::load(&views.session, &[]);
-        let retimed = analyses::retime(&views.session, &request, ranks).unwrap();
+        let retimed = what_if::retime(&views.session, &request, ranks).unwrap();
         assert!(retimed.left_out.is_empty(), "{:?}", retimed.left_out);
         retimed.retiming
     };

@@ -1,17 +1,18 @@
 //! `rules/effects.toml` is the fit of the effects of fixes on all measured pairs of recordings, and the table of predictions for
-//! programs that were left out (`docs/measured-gains.md`).
+//! programs that were left out (`docs/evidence/measured-gains.md`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
+use trace_advisor::Run;
 use trace_advisor::advisor::effects::{CURVE_POSITIONS, LeftOutPrediction, MeasuredFix, fit};
 use trace_advisor::advisor::{Finding, Policy, Range, RuleSet, RuleSource};
 use trace_advisor::trace_model::retiming::PredictionError;
-use trace_advisor::{Run, default_rules};
 
 use crate::harness::{Case, functions};
 use crate::measured_gains::{Measured, all_measured, fixture};
+use crate::support::preview::rules_with_preview;
 
 /// All tests.
 pub(crate) fn cases() -> Vec<Case> {
@@ -60,7 +61,7 @@ impl LeftOut {
 
 /// The measured fixes for which `check` makes a prediction.
 fn predicted_fixes() -> Vec<(Measured, MeasuredFix, f64)> {
-    let rules = default_rules();
+    let rules = rules_with_preview();
     let measured = |pair: Measured| {
         let run = Run::open(&pair.path).unwrap();
         let report = run.check(&rules).unwrap();
@@ -201,9 +202,9 @@ fn saving_alone_is_the_same_whichever_rules_are_selected() {
             let fixes = report.findings.into_iter().flat_map(of_finding);
             fixes.map(|(code, fix)| ((code, fix.fix), fix.alone_pct)).collect::<BTreeMap<_, _>>()
         };
-        for (key, of_all) in alone(&default_rules()) {
+        for (key, of_all) in alone(&rules_with_preview()) {
             let policy = Policy { select: Some(vec![key.0.clone()]), ..Policy::default() };
-            let selected = alone(&default_rules().with_policy(&policy).unwrap());
+            let selected = alone(&rules_with_preview().with_policy(&policy).unwrap());
             // A rule alone may judge its severity in another way, and then has no fix.
             if let Some(of_one) = selected.get(&key) {
                 assert_eq!(*of_one, of_all, "{path} {key:?}");

@@ -1,6 +1,6 @@
 //! `advisor diff --hta` against what `TraceDiff` of Holistic Trace Analysis 0.5.0 computed on the pairs
 //! of the corpus. Every row is compared; there are no exceptions: what we count otherwise (see
-//! `docs/differences.md`) does not occur in these traces.
+//! `docs/evidence/differences.md`) does not occur in these traces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Idle time of devices has one cause each: on every real trace the causes add up, and on those that a person read
-//! (docs/case-studies.md) they are what that person found.
+//! (docs/evidence/case-studies.md) they are what that person found.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::support::rows::rows;
 const DEVICES: &str = "idle: devices";
 
 /// Runs that a person read: a column of `gpu_idle_causes`, and its share of the window in percent, from low to high,
-/// as docs/case-studies.md has it from the raw events.
+/// as docs/evidence/case-studies.md has it from the raw events.
 const READINGS: [(&str, &str, f64, f64); 14] = [
     ("resnet50_workers0", "dataloader_ratio", 32.0, 34.5),
     ("resnet50_workers0", "op_dispatch_ratio", 5.0, 7.5),

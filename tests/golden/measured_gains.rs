@@ -2,7 +2,7 @@
 //! mended (`tests/fixtures/h100`); one program that follows the report from stage to stage (`tests/fixtures/gpt2`); runs on
 //! the CPU, with one rank or several (`tests/fixtures/cpu`, `tests/fixtures/composer`); other programs on an H200
 //! (`tests/fixtures/held_out`); and others whose host is the limit (`tests/fixtures/host_limited`).
-//! The traces, the times without the profiler and the scripts that recorded them are there; `docs/measured-gains.md`
+//! The traces, the times without the profiler and the scripts that recorded them are there; `docs/evidence/measured-gains.md`
 //! has the tables.
 
 use std::collections::BTreeMap;
@@ -15,11 +15,12 @@ use trace_advisor::advisor::{Finding, Plan, Range, Severity};
 use trace_advisor::arrow::array::AsArray;
 use trace_advisor::arrow::compute::cast;
 use trace_advisor::arrow::datatypes::{DataType, Int64Type};
-use trace_advisor::{Report, Run, default_rules, load_rules};
+use trace_advisor::{Report, Run, load_rules};
 
 use crate::effects::{effects_without, left_out, left_out_tables};
 use crate::harness::{Case, functions};
 use crate::runs::traces;
+use crate::support::preview::rules_with_preview;
 
 /// All tests.
 pub(crate) fn cases() -> Vec<Case> {
@@ -45,7 +46,8 @@ pub(crate) fn cases_with_corpus() -> Vec<Case> {
     ]
 }
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measured-gains.md");
+const DOCUMENT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/measured-gains.md");
 
 #[derive(Deserialize)]
 struct Recorded {
@@ -334,7 +336,9 @@ fn reports() -> &'static BTreeMap<String, Report> {
     static REPORTS: OnceLock<BTreeMap<String, Report>> = OnceLock::new();
     REPORTS.get_or_init(|| {
         let names = recorded().runs.into_keys().chain(stages().into_iter().map(|stage| stage.run));
-        names.map(|name| (name.clone(), open(&name).check(&default_rules()).unwrap())).collect()
+        names
+            .map(|name| (name.clone(), open(&name).check(&rules_with_preview()).unwrap()))
+            .collect()
     })
 }
 
@@ -376,7 +380,7 @@ const UNFITTED: [(&str, &str); 2] =
 fn of_corpus(slow: &str, mended: &str) -> Prediction {
     let open = |name: &str| Run::open(traces().join(name)).unwrap();
     let run = open(slow);
-    let report = run.check(&default_rules()).unwrap();
+    let report = run.check(&rules_with_preview()).unwrap();
     let query = "SELECT CAST(max(median_ns) AS BIGINT) FROM step_time_summary";
     let times_ns = [&run, &open(mended)].map(|run| ints(run, query)[0]);
     let found =
@@ -526,14 +530,14 @@ const CPU_CODES: [(&str, &str); 14] = [
 /// Runs in which the rule does not find it, or still does when it is mended, and why.
 const CPU_EXCEPTIONS: [(&str, &str); 1] = [(
     "convolutions_one_by_one",
-    "OP015 looks at matmuls: what larger batches bring to convolutions varies (docs/measured-gains.md)",
+    "OP015 looks at matmuls: what larger batches bring to convolutions varies (docs/evidence/measured-gains.md)",
 )];
 
 fn runs_on_the_cpu_have_the_expected_finding_until_it_is_mended() {
     let pairs = read_pairs("cpu");
     let codes: BTreeMap<&str, &str> = CPU_CODES.into();
     let measured = |path: &str, code: &str| {
-        let report = Run::open(fixture(path)).unwrap().check(&default_rules()).unwrap();
+        let report = Run::open(fixture(path)).unwrap().check(&rules_with_preview()).unwrap();
         let finding = report.findings.into_iter().find(|f| f.code == code)?;
         (finding.severity > Severity::Info).then_some(finding.value)
     };
@@ -728,5 +732,5 @@ fn tables_in_the_document_are_current() {
         std::fs::write(DOCUMENT, fresh).unwrap();
         return;
     }
-    assert!(page == fresh, "docs/measured-gains.md is stale: run this test with UPDATE=1");
+    assert!(page == fresh, "docs/evidence/measured-gains.md is stale: run this test with UPDATE=1");
 }

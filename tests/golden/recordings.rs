@@ -1,4 +1,4 @@
-//! The table of `docs/recordings.md`: what an expert and `check` say first about each recording, and who is right.
+//! The table of `docs/evidence/recordings.md`: what an expert and `check` say first about each recording, and who is right.
 //!
 //! `recordings/expert.jsonl` has the words of experts, who saw the raw files alone. `recordings/verdicts.jsonl` has the
 //! verdicts of a reader who saw both answers without knowing which one is whose; each belongs to the text that was judged.
@@ -18,7 +18,7 @@ use crate::runs::traces;
 use crate::support::{rows::numbers, slice};
 
 const MANIFEST: &str = env!("CARGO_MANIFEST_DIR");
-const DOCUMENT: &str = "../../docs/recordings.md";
+const DOCUMENT: &str = "../../docs/evidence/recordings.md";
 const MARKS: [&str; 2] = ["<!-- recordings -->\n", "<!-- /recordings -->\n"];
 const EXPERT: &str = include_str!("recordings/expert.jsonl");
 const VERDICTS: &str = include_str!("recordings/verdicts.jsonl");
@@ -68,7 +68,13 @@ fn lines<T: for<'d> Deserialize<'d>>(text: &str) -> Vec<T> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn path(recording: &str) -> PathBuf {
+/// The names of all recordings of the table.
+pub(crate) fn names() -> Vec<String> {
+    lines(EXPERT).into_iter().map(|words: ExpertWords| words.recording).collect()
+}
+
+/// Where a recording of the table is.
+pub(crate) fn path(recording: &str) -> PathBuf {
     let (kind, name) = recording.split_once('/').unwrap();
     match kind {
         "traces" => traces().join(name),
@@ -266,6 +272,6 @@ fn table_in_the_document_is_current() {
     let stale: Vec<&String> = fresh.iter().filter(|row| !table.contains(row.as_str())).collect();
     assert!(
         stale.is_empty(),
-        "docs/recordings.md is stale: run this test with UPDATE=1: {stale:#?}"
+        "docs/evidence/recordings.md is stale: run this test with UPDATE=1: {stale:#?}"
     );
 }

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use cli::demo::{Bottleneck, Options, write_run};
 use serde_json::Value;
+use trace_demo::{Bottleneck, Options, write_run};
 
 use crate::support::sandbox::Sandbox;
 

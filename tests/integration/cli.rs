@@ -4,9 +4,9 @@
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
-use cli::demo::{Options, Run};
 use flate2::read::GzDecoder;
 use serde_json::Value;
+use trace_demo::{Options, Run};
 
 use crate::support::sandbox::Sandbox;
 

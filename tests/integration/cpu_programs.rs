@@ -105,7 +105,7 @@ fn load_of_other_processes_comes_before_what_they_delay() {
 
 #[test]
 fn programs_of_other_packages_get_advice_that_helps() {
-    // The measured effects are in docs/measured-gains.md.
+    // The measured effects are in docs/evidence/measured-gains.md.
     for (program, code, advice) in [
         ("ppo", "OP020", "n_envs"),
         ("lightning_lstm", "IN001", "Leave the loader on the training thread"),

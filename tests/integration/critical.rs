@@ -1,9 +1,9 @@
 //! The critical path and its what-if scenarios on runs whose cause is known.
 
-use cli::demo::{Bottleneck, Options, write_run};
 use trace_advisor::ingest::NoProgress;
 use trace_advisor::query::Params;
 use trace_advisor::{OpenOptions, Run};
+use trace_demo::{Bottleneck, Options, write_run};
 
 use crate::support::critical::{gains, leads, path_shares};
 use crate::support::rows;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use cli::demo::{Bottleneck, Options, write_run};
 use trace_advisor::advisor::{Finding, Severity};
-use trace_advisor::{Report, Run, default_rules};
+use trace_advisor::{Report, Run};
+
+use crate::support::preview::rules_with_preview;
+use trace_demo::{Bottleneck, Options, write_run};
 
 use crate::support::rows;
 
@@ -41,7 +43,7 @@ fn judge(options: &Options) -> Judged {
     let run = Run::open(folder.path()).unwrap();
     let query = "SELECT max(median_ns) FROM step_time_summary";
     let median_ms = rows::number(&run.sql(query).unwrap()) / 1e6;
-    Judged { report: run.check(&default_rules()).unwrap(), median_ms }
+    Judged { report: run.check(&rules_with_preview()).unwrap(), median_ms }
 }
 
 const CAUSES: [(Bottleneck, &str); 6] = [

@@ -1,8 +1,10 @@
 //! A job on many machines with a slow rank, a slow link and a rank that calls another collective: generated, so what each
 //! costs is known.
 
-use cli::demo::{Bottleneck, Fault, Options, write_run};
-use trace_advisor::{Report, Run, default_rules};
+use trace_advisor::{Report, Run};
+
+use crate::support::preview::rules_with_preview;
+use trace_demo::{Bottleneck, Fault, Options, write_run};
 
 use crate::support::rows::text_rows as rows;
 
@@ -18,7 +20,7 @@ fn generated(faults: &[Fault]) -> (Run, Report) {
     };
     write_run(&options, folder.path()).unwrap();
     let run = Run::open(folder.path()).unwrap();
-    let report = run.check(&default_rules()).unwrap();
+    let report = run.check(&rules_with_preview()).unwrap();
     (run, report)
 }
 

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use cli::demo::{Bottleneck, Options, write_run};
 use cli::{Console, Exit, Terminal};
+use trace_demo::{Bottleneck, Options, write_run};
 
 /// Widths of the terminals, and whether they show block characters.
 const TERMINALS: [(usize, bool); 3] = [(40, true), (100, true), (200, false)];

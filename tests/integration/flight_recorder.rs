@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use trace_advisor::{Report, Run, default_rules};
+use trace_advisor::{Report, Run};
+
+use crate::support::preview::rules_with_preview;
 
 use crate::support::rows::text_rows as rows;
 use crate::support::sandbox::Sandbox;
@@ -12,7 +14,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn check(folder: &Path) -> Report {
-    Run::open(folder).unwrap().check(&default_rules()).unwrap()
+    Run::open(folder).unwrap().check(&rules_with_preview()).unwrap()
 }
 
 /// Findings about hangs, and rules about them without a verdict.

@@ -11,12 +11,17 @@ const OURS: &[(&str, &[&str])] = &[
     ("trace-model", &[]),
     ("ingest", &["trace-model"]),
     ("query", &["trace-model"]),
-    ("analyses", &["trace-model", "query"]),
+    ("what-if", &["trace-model", "query"]),
+    ("analyses", &["trace-model", "query", "what-if"]),
     ("compare", &["trace-model", "query"]),
     ("advisor", &["trace-model"]),
-    ("trace-advisor", &["trace-model", "ingest", "query", "analyses", "compare", "advisor"]),
+    (
+        "trace-advisor",
+        &["trace-model", "ingest", "query", "what-if", "analyses", "compare", "advisor"],
+    ),
+    ("trace-demo", &["ingest"]),
     ("page", &["trace-advisor"]),
-    ("cli", &["allocator", "trace-advisor", "page"]),
+    ("cli", &["allocator", "trace-advisor", "trace-demo", "page"]),
     ("python", &["trace-advisor", "page", "cli"]),
     ("cluster", &["trace-advisor", "page"]),
     // Exercises everything that reads untrusted input. Without default features, it builds without the query engine.
@@ -40,8 +45,8 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("parquet", &["ingest"]),
     ("minijinja", &["advisor"]),
     ("schemars", &["advisor"]),
-    // `advisor`: optional, derives `ValueEnum` for options of the command line.
-    ("clap", &["advisor", "cli", "cluster"]),
+    // `advisor`, `trace-demo`: optional, derives `ValueEnum` for options of the command line.
+    ("clap", &["advisor", "trace-demo", "cli", "cluster"]),
     ("pyo3", &["python"]),
     ("anyhow", &["cli", "python", "cluster"]),
     ("anstream", &["cli"]),

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use cli::demo::{Bottleneck, Options, write_run};
-use trace_advisor::{Report, Run, default_rules};
+use trace_advisor::{Report, Run};
+
+use crate::support::preview::rules_with_preview;
+use trace_demo::{Bottleneck, Options, write_run};
 
 use crate::support::rows::text_rows as rows;
 
@@ -25,7 +27,7 @@ fn recorded_fsdp_names_the_layers_whose_gathers_nothing_hides() {
         })
         .collect();
     assert_eq!(rows(&run, query), expected);
-    let report = run.check(&default_rules()).unwrap();
+    let report = run.check(&rules_with_preview()).unwrap();
     let finding = report.findings.iter().find(|finding| finding.code == "CM016").unwrap();
     assert!(finding.message.contains("14 all-gathers of 4 modules"), "{}", finding.message);
 }
@@ -36,7 +38,7 @@ fn generated(bottleneck: Bottleneck, ranks: u32) -> (Run, Report) {
     let options = Options { bottleneck, ranks, ..Options::default() };
     write_run(&options, folder.path()).unwrap();
     let run = Run::open(folder.path()).unwrap();
-    let report = run.check(&default_rules()).unwrap();
+    let report = run.check(&rules_with_preview()).unwrap();
     (run, report)
 }
 

@@ -4,9 +4,9 @@
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use cli::demo::{Bottleneck, Options, PipelineSchedule, render_rank, write_run};
 use trace_advisor::advisor::Severity;
 use trace_advisor::{Run, default_rules};
+use trace_demo::{Bottleneck, Options, PipelineSchedule, render_rank, write_run};
 
 use crate::support::rows;
 

@@ -67,6 +67,84 @@ fn select_computes_only_the_needed_views() {
     assert!(2 * one < all, "{one} of {all} views");
 }
 
+/// A rule of a file of its own, which fires on each run.
+fn rule_text(code: &str) -> String {
+    format!(
+        r#"
+[rule.{name}]
+code = "{code}"
+category = "input"
+metric = "run_traits.rank_count"
+low = "> 0"
+title = "There are ranks"
+message = "{{{{ rank_count }}}} of them."
+advice = ["Count them."]
+why = "Tests."
+"#,
+        name = code.to_lowercase()
+    )
+}
+
+#[test]
+fn included_files_are_read_once_and_before_the_file_that_names_them() {
+    let sandbox = Sandbox::with_run();
+    std::fs::create_dir_all(sandbox.path("own/parts")).unwrap();
+    let include = |paths: &str| format!("include = [{paths}]\n");
+    sandbox
+        .write("own/all.toml", &(include(r#""parts/one.toml", "two.toml""#) + &rule_text("XX003")));
+    // Files that include each other end.
+    sandbox.write("own/parts/one.toml", rule_text("XX001"));
+    sandbox.write(
+        "own/two.toml",
+        &(include(r#""./parts/one.toml", "all.toml""#) + &rule_text("XX002")),
+    );
+    let only = ["--rules", "own/all.toml", "--no-default-rules"];
+    assert_eq!(check(&sandbox, &only).0, ["XX001", "XX002", "XX003"]);
+    // The later file wins.
+    sandbox.write("own/all.toml", &(include(r#""two.toml""#) + "[rule.xx002]\nenabled = false\n"));
+    assert_eq!(check(&sandbox, &only).0, ["XX001"]);
+
+    let refused = |content: &str| {
+        sandbox.write("own/all.toml", content);
+        let output = sandbox.run(&["check", "run", "--rules", "own/all.toml"]);
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr).to_owned()
+    };
+    let missing = refused(&include(r#""gone.toml""#));
+    assert!(missing.contains("own/gone.toml"), "{missing}");
+    // A line of a secret file must not end up in an error.
+    sandbox.write("secret.txt", "password");
+    for outside in [r#""../secret.txt""#.to_owned(), format!("{:?}", sandbox.path("secret.txt"))] {
+        let message = refused(&include(&outside));
+        assert!(message.contains("is not below the folder of this file"), "{message}");
+        assert!(!message.contains("password"), "{message}");
+    }
+    let message = refused("include = 3\n");
+    assert!(message.contains("`include` is a list of paths"), "{message}");
+}
+
+#[test]
+fn rules_in_preview_are_evaluated_only_if_asked_for() {
+    let sandbox = Sandbox::with_run();
+    sandbox
+        .write("own.toml", &(rule_text("XX001") + "status = \"preview\"\n" + &rule_text("XX002")));
+    let own = ["--rules", "own.toml", "--no-default-rules"];
+    let with = |more: &[&str]| check(&sandbox, &[&own[..], more].concat()).0;
+    assert_eq!(with(&[]), ["XX002"]);
+    assert_eq!(with(&["--preview"]), ["XX001", "XX002"]);
+    // An area of rules does not ask for those in preview; their code and their name do.
+    assert_eq!(with(&["--select", "XX"]), ["XX002"]);
+    assert_eq!(with(&["--select", "XX001"]), ["XX001"]);
+    assert_eq!(with(&["--select", "xx001,XX002"]), ["XX001", "XX002"]);
+    sandbox.write("policy.toml", "[policy]\npreview = true\n");
+    assert_eq!(with(&["--rules", "policy.toml"]), ["XX001", "XX002"]);
+    let list = sandbox.run(&["rules", "list", "--rules", "own.toml", "--no-default-rules"]);
+    let list = text(&list.stdout);
+    assert!(list.contains("XX001") && list.contains("preview"), "{list}");
+    let page = sandbox.run(&["explain", "XX001", "--rules", "own.toml", "--no-default-rules"]);
+    assert!(text(&page.stdout).contains("This rule is in preview"), "{}", text(&page.stdout));
+}
+
 #[test]
 fn exit_codes_follow_findings_and_policy() {
     let sandbox = Sandbox::with_run();
@@ -147,7 +225,7 @@ fn rules_show_prints_all_definitions_of_a_rule() {
     let shown = sandbox.run(&["rules", "show", "va001", "--rules", "own.toml"]);
     let shown = text(&shown.stdout);
     let (built_in, own) = shown.split_once("\n\n# own.toml:3\n").expect(shown);
-    assert!(built_in.starts_with("# rules/loop.toml:"), "{shown}");
+    assert!(built_in.starts_with("# rules/VA.toml:"), "{shown}");
     assert!(built_in.contains("\n[rule.step-jitter]\ncode     = \"VA001\"\n"), "{shown}");
     assert_eq!(built_in.matches("\n[").count(), 1, "{shown}");
     assert_eq!(own, "[rule.step-jitter]\nhigh = \"> 50 %\"\n");

@@ -9,9 +9,9 @@ use std::process::Stdio;
 use std::sync::Mutex;
 use std::thread;
 
-use cli::demo::{Bottleneck, Options, write_run};
 use regex::Regex;
 use trace_advisor::{default_rules, explain};
+use trace_demo::{Bottleneck, Options, write_run};
 
 use crate::support::sandbox::Sandbox;
 
@@ -179,7 +179,10 @@ fn prepared() -> Sandbox {
         write_run(&options, &sandbox.path(folder)).unwrap();
     }
     fs::create_dir_all(sandbox.path("rules")).unwrap();
-    fs::copy(repository().join("rules/default.toml"), sandbox.path("rules/default.toml")).unwrap();
+    for file in fs::read_dir(repository().join("rules")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), sandbox.path("rules").join(file.file_name())).unwrap();
+    }
     let setup: [&[&str]; 4] = [
         &["map", "run", "--to", "mapped"],
         &["init"],

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cli::demo::{Options, write_run};
 use tempfile::TempDir;
 use trace_advisor::ingest::{self, FileWork, Location, NoProgress, Progress};
 use trace_advisor::query::{self, ViewProgress};
 use trace_advisor::{Augmentation, OpenOptions, Run, default_rules};
+use trace_demo::{Options, write_run};
 
 #[derive(Debug, Default)]
 struct Recorder {

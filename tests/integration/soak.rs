@@ -5,10 +5,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cli::demo::{Bottleneck, Options, write_run};
 use trace_advisor::advisor::Policy;
 use trace_advisor::ingest::{Cache, NoProgress};
 use trace_advisor::{OpenOptions, check, default_rules};
+use trace_demo::{Bottleneck, Options, write_run};
 
 use crate::support::process::alone;
 use crate::support::sandbox::Sandbox;

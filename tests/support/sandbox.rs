@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use cli::demo::{Bottleneck, Options, write_run};
 use tempfile::TempDir;
+use trace_demo::{Bottleneck, Options, write_run};
 
 /// A temporary directory to run the program in.
 #[derive(Debug)]

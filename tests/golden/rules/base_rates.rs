@@ -1,10 +1,10 @@
-//! `docs/base-rates.md` is what the rules say today, and no rule fires on most runs that are healthy.
+//! `docs/evidence/base-rates.md` is what the rules say today, and no rule fires on most runs that are healthy.
 
 use std::fmt::Write as _;
 
-use cli::demo::{Bottleneck, Options, write_run};
 use cli::rates::{COSTS, Healthy, Survey, markdown};
 use trace_advisor::{Report, Run, default_rules};
+use trace_demo::{Bottleneck, Options, write_run};
 
 use super::{is_update, reports};
 use crate::harness::{Case, functions};
@@ -13,7 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
     functions![base_rates_are_current, healthy_runs_exist, no_rule_fires_on_most_healthy_runs]
 }
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/base-rates.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/base-rates.md");
 const HEALTHY: &str = include_str!("../../healthy.txt");
 
 fn survey() -> Survey {
@@ -41,7 +41,7 @@ fn base_rates_are_current() {
     let difference = fresh.lines().zip(counts.lines()).find(|(fresh, old)| fresh != old);
     assert!(
         counts == fresh,
-        "docs/base-rates.md is stale: run this test with UPDATE=1. First difference: {difference:?}"
+        "docs/evidence/base-rates.md is stale: run this test with UPDATE=1. First difference: {difference:?}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! `docs/case-studies.md`: what the program says stands below what a person read, and the cause that the
+//! `docs/evidence/case-studies.md`: what the program says stands below what a person read, and the cause that the
 //! person names first is its first finding.
 
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub(super) fn cases() -> Vec<Test> {
     functions![first_cause_of_each_reading_is_found]
 }
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/case-studies.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/case-studies.md");
 const OPEN: &str = "<!-- advisor: ";
 const CLOSE: &str = "<!-- /advisor -->";
 /// Findings that a reader looks at.
@@ -136,7 +136,10 @@ fn first_cause_of_each_reading_is_found() {
     if is_update() {
         std::fs::write(DOCUMENT, fresh).unwrap();
     } else {
-        assert_eq!(stale, [""; 0], "docs/case-studies.md is stale: run this test with UPDATE=1");
+        assert_eq!(
+            stale, [""; 0],
+            "docs/evidence/case-studies.md is stale: run this test with UPDATE=1"
+        );
     }
     assert_eq!(differ, [""; 0], "the cause that a person names first is not the first finding");
 }

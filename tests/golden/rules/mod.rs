@@ -1,13 +1,14 @@
 //! The shipped rules over every real trace of the corpus: no error, and no finding without a review.
-//! `verdicts.txt` has one line per trace; its diff is the review of a change to rules or views.
+//! `verdicts.txt` has one line per finding on a trace, and one per rule without a verdict; its diff is the review of a change to
+//! rules or views.
 
 mod base_rates;
 mod case_studies;
-mod coverage;
 mod gains;
+mod maturity;
 mod raw_counts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ use crate::harness::{Case, functions};
 use crate::runs::{self, traces};
 use crate::support::corpus;
 
-/// The verdicts of the shipped rules, one line per trace.
+/// The verdicts of the shipped rules.
 const VERDICTS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/rules/verdicts.txt");
 
@@ -42,7 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(raw_counts::cases());
     cases.extend(case_studies::cases());
     cases.extend(gains::cases());
-    cases.extend(coverage::cases());
+    cases.extend(maturity::cases());
     cases.extend(base_rates::cases());
     cases
 }
@@ -67,61 +68,108 @@ fn is_listed(trace: &str) -> bool {
     !trace.starts_with("composer") && !trace.starts_with("determined")
 }
 
-/// The committed line of each trace.
-fn committed() -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(VERDICTS).unwrap();
-    let lines = text.lines().filter_map(|line| line.split_once(": "));
-    lines.map(|(trace, line)| (trace.to_owned(), line.to_owned())).collect()
+/// The verdicts of the rules on some traces.
+#[derive(Debug, Default, PartialEq)]
+struct Verdicts {
+    /// By trace, in the order of the report: `HB001 medium 83.2 %`, with the upper end of the gain.
+    findings: BTreeMap<String, Vec<String>>,
+    /// The traces on which a rule has no verdict, by its code.
+    unknown: BTreeMap<String, BTreeSet<String>>,
 }
 
-fn line(report: &Result<Report, String>) -> String {
-    let report = match report {
-        Ok(report) => report,
-        Err(error) => return format!("error: {}", error.lines().next().unwrap_or("")),
-    };
-    let findings: Vec<String> = report
-        .findings
-        .iter()
-        .map(|f| {
-            let gain = f.gain.high_pct.map(|pct| format!(" {pct:.1}%")).unwrap_or_default();
-            format!("{} {}{gain}", f.severity.as_str(), f.code)
-        })
-        .collect();
-    let unknown: Vec<&str> = report.unknown.iter().map(|u| u.code.as_str()).collect();
-    let mut line = if findings.is_empty() { "-".to_owned() } else { findings.join(", ") };
-    if !unknown.is_empty() {
-        write!(line, " | unknown {}", unknown.join(" ")).unwrap();
+impl Verdicts {
+    fn committed() -> Self {
+        let mut all = Self::default();
+        for line in std::fs::read_to_string(VERDICTS).unwrap().lines() {
+            let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+            if name == UNKNOWN {
+                let (code, traces) = rest.split_once(": ").unwrap();
+                let traces = traces.split(' ').map(str::to_owned).collect();
+                all.unknown.insert(code.to_owned(), traces);
+            } else {
+                let findings = all.findings.entry(name.to_owned()).or_default();
+                findings.extend((rest != NO_FINDING).then(|| rest.to_owned()));
+            }
+        }
+        all
     }
-    line
+
+    fn add(&mut self, trace: &str, report: &Result<Report, String>) {
+        let findings = self.findings.entry(trace.to_owned()).or_default();
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                findings.push(format!("error: {}", error.lines().next().unwrap_or("")));
+                return;
+            }
+        };
+        for finding in &report.findings {
+            let gain = finding.gain.high_pct.map(|pct| format!(" {pct:.1} %")).unwrap_or_default();
+            findings.push(format!("{} {}{gain}", finding.code, finding.severity.as_str()));
+        }
+        for rule in &report.unknown {
+            self.unknown.entry(rule.code.clone()).or_default().insert(trace.to_owned());
+        }
+    }
+
+    /// One line per finding, then one line per rule that has no verdict on some trace.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (trace, findings) in &self.findings {
+            if findings.is_empty() {
+                writeln!(text, "{trace} {NO_FINDING}").unwrap();
+            }
+            for finding in findings {
+                writeln!(text, "{trace} {finding}").unwrap();
+            }
+        }
+        for (code, traces) in &self.unknown {
+            let traces: Vec<&str> = traces.iter().map(String::as_str).collect();
+            writeln!(text, "{UNKNOWN} {code}: {}", traces.join(" ")).unwrap();
+        }
+        text
+    }
+
+    /// The verdicts on one trace.
+    fn of(&self, trace: &str) -> (Vec<String>, Vec<&str>) {
+        let findings = self.findings.get(trace).cloned().unwrap_or_default();
+        let unknown = self.unknown.iter().filter(|(_, traces)| traces.contains(trace));
+        (findings, unknown.map(|(code, _)| code.as_str()).collect())
+    }
 }
+
+/// Begins a line about a rule without a verdict.
+const UNKNOWN: &str = "unknown";
+/// Stands for the findings of a trace without any.
+const NO_FINDING: &str = "no finding";
 
 fn verdicts(trace: &str, path: &Path) {
-    let found = line(&runs::report(path));
+    let mut all = Verdicts::default();
+    all.add(trace, &runs::report(path));
+    let found = all.of(trace);
     if !is_listed(trace) {
-        assert!(!found.starts_with("error: "), "{found}");
+        assert!(!found.0.iter().any(|line| line.starts_with("error: ")), "{found:?}");
     } else if !is_update() {
-        let expected = committed().remove(trace).unwrap_or_default();
+        let committed = Verdicts::committed();
+        let expected = committed.of(trace);
         assert!(
             found == expected,
-            "the verdicts differ; UPDATE=1 rewrites verdicts.txt\n  expected: {expected}\n  found:    {found}"
+            "the verdicts differ; UPDATE=1 rewrites verdicts.txt\n  expected: {expected:?}\n  found:    {found:?}"
         );
     }
 }
 
 /// `UPDATE=1` rewrites all lines.
 fn verdicts_list_every_trace() {
-    let reports = reports();
-    let listed: Vec<&String> = reports.keys().filter(|trace| is_listed(trace)).collect();
-    if is_update() {
-        let mut text = String::new();
-        for trace in listed {
-            writeln!(text, "{trace}: {}", line(&reports[trace])).unwrap();
-        }
-        std::fs::write(VERDICTS, text).unwrap();
-        return;
+    let mut all = Verdicts::default();
+    for (trace, report) in reports().iter().filter(|(trace, _)| is_listed(trace)) {
+        all.add(trace, report);
     }
-    let committed = committed();
-    assert_eq!(listed, committed.keys().collect::<Vec<_>>(), "UPDATE=1 rewrites verdicts.txt");
+    if is_update() {
+        return std::fs::write(VERDICTS, all.text()).unwrap();
+    }
+    let committed = std::fs::read_to_string(VERDICTS).unwrap();
+    assert!(committed == all.text(), "UPDATE=1 rewrites verdicts.txt");
 }
 
 fn data_loading_comes_first_if_it_is_the_cause() {

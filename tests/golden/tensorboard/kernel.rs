@@ -1,7 +1,7 @@
 //! GPU Kernel: calls and durations by name, and by shape of the launch and operator.
 //!
 //! The plugin counts the whole recording, and so do we here; our views leave out what the last step launched
-//! unless asked (docs/differences.md, "The last step").
+//! unless asked (docs/evidence/differences.md, "The last step").
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use cli::demo::{Options, render_rank};
+use trace_demo::{Options, render_rank};
 
 use super::web::{Given, Web};
 use super::{command, error, report, stdout};

@@ -1,7 +1,7 @@
 //! `advisor diff`: transcripts, formats, exit codes.
 
-use cli::demo::{Bottleneck, Options, write_run};
 use serde_json::{Value as Json, json};
+use trace_demo::{Bottleneck, Options, write_run};
 
 use super::{event, one_step, write_trace};
 use crate::support::sandbox::Sandbox;

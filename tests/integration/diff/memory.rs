@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cli::demo::Bottleneck;
 use serde_json::Value as Json;
 use trace_advisor::Run;
 use trace_advisor::compare::{Diff, MemoryDiff, Outcome, Unit};
+use trace_demo::Bottleneck;
 
 use super::{codes, compare, demo, judge, sums};
 use crate::support::sandbox::Sandbox;

@@ -10,13 +10,13 @@ use std::path::Path;
 use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
-use cli::demo::{Bottleneck, Options, write_run};
 use serde_json::{Value as Json, json};
 use trace_advisor::advisor::Comparison;
 use trace_advisor::compare::{
     Change, Diff, DiffOptions, Group, Level, Matched, Measure, Outcome, Row, SideOptions, Unit,
 };
 use trace_advisor::{Run, default_rules, diff, evaluate_diff};
+use trace_demo::{Bottleneck, Options, write_run};
 
 fn demo(bottleneck: Bottleneck, stacks: bool) -> Run {
     let folder = tempfile::tempdir().unwrap();

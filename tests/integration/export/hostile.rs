@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cli::demo;
 use tempfile::TempDir;
 use trace_advisor::ingest::Export;
 use trace_advisor::trace_model::TableSource;
@@ -14,8 +13,8 @@ use crate::support::export::{export, read};
 /// The export of a small run of two ranks.
 fn exported() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let options = demo::Options { steps: 2, layers: 1, ..demo::Options::default() };
-    demo::write_run(&options, &folder.path().join("run")).unwrap();
+    let options = trace_demo::Options { steps: 2, layers: 1, ..trace_demo::Options::default() };
+    trace_demo::write_run(&options, &folder.path().join("run")).unwrap();
     let to = folder.path().join("export");
     export(&folder.path().join("run"), &to).unwrap();
     (folder, to)

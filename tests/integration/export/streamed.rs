@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use cli::demo::{self, Bottleneck};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -17,6 +16,7 @@ use trace_advisor::query::{Params, Selection, fits_rank_by_rank};
 use trace_advisor::trace_model::tables::TABLES;
 use trace_advisor::trace_model::{RecordBatch, TableSource};
 use trace_advisor::{OpenOptions, Run, default_rules};
+use trace_demo::Bottleneck;
 
 use crate::support::corpus::corpus;
 use crate::support::export::export;
@@ -103,8 +103,9 @@ fn ordered(batches: &[RecordBatch]) -> Vec<String> {
 fn demo_run(folder: &Path) -> PathBuf {
     let run = folder.join("run");
     let bottleneck = Bottleneck::Straggler;
-    let options = demo::Options { bottleneck, ranks: 3, layers: 2, ..demo::Options::default() };
-    demo::write_run(&options, &run).unwrap();
+    let options =
+        trace_demo::Options { bottleneck, ranks: 3, layers: 2, ..trace_demo::Options::default() };
+    trace_demo::write_run(&options, &run).unwrap();
     run
 }
 

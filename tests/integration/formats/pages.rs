@@ -1,37 +1,6 @@
-//! The pages of rules in `docs/rules/` are those of the rules.
-
-use std::collections::BTreeSet;
-use std::path::Path;
-
-use trace_advisor::{default_rules, rule_pages};
+//! Pages of rules, which the book contains.
 
 use super::sandbox;
-
-#[test]
-#[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
-fn rule_pages_are_current() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules");
-    let pages = rule_pages(&default_rules());
-    if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
-        // Remove pages of rules that no longer exist.
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        for (name, text) in &pages {
-            std::fs::write(folder.join(name), text).unwrap();
-        }
-    }
-    let fresh = "run `advisor rules docs --to docs/rules`, or the tests with UPDATE=1";
-    for (name, text) in &pages {
-        let committed = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
-        assert!(committed == *text, "docs/rules/{name} is stale: {fresh}");
-    }
-    let names: BTreeSet<String> = folder
-        .read_dir()
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    assert_eq!(names, pages.into_iter().map(|(name, _)| name).collect(), "{fresh}");
-}
 
 #[test]
 fn rule_pages_begin_with_what_explain_prints() {

@@ -9,7 +9,7 @@ mod workers;
 
 use std::process::Output;
 
-use cli::demo::{Bottleneck, Options, write_run};
+use trace_demo::{Bottleneck, Options, write_run};
 
 use crate::support::sandbox::Sandbox;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cli::demo::{Options, file_name};
+use trace_demo::{Options, file_name};
 
 use super::{fails, names, succeeds, text, traces};
 use crate::support::sandbox::Sandbox;

@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use cli::demo::{Bottleneck, Options, write_run};
 use serde_json::{Value, json};
+use trace_demo::{Bottleneck, Options, write_run};
 
 use super::driver::{ask, assert_is_drawn, values};
 use super::{SNAPSHOT, hostile_run, hostile_snapshot, page, page_of_comparison};

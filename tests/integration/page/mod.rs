@@ -8,12 +8,12 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use cli::demo::{Bottleneck, Options, render_rank, write_run};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use trace_advisor::ingest::NoProgress;
 use trace_advisor::{OpenOptions, Run};
+use trace_demo::{Bottleneck, Options, render_rank, write_run};
 
 use crate::support::sandbox::Sandbox;
 

@@ -7,7 +7,6 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cli::demo::{Bottleneck, Options, render_rank, write_run};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use trace_advisor::arrow::array::AsArray;
@@ -16,6 +15,7 @@ use trace_advisor::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use trace_advisor::ingest::{NoProgress, Options as ReadOptions, Packing};
 use trace_advisor::query::{Range, Selection};
 use trace_advisor::{Augmentation, Augmented, Cutting, Run, cut, default_rules};
+use trace_demo::{Bottleneck, Options, render_rank, write_run};
 
 use crate::support::corpus::corpus;
 

@@ -1,4 +1,4 @@
-"""Where HTA and this package differ on purpose. Each reason names its paragraph in docs/differences.md."""
+"""Where HTA and this package differ on purpose. Each reason names its paragraph in docs/evidence/differences.md."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_call_equals_hta(trace: str, name: str) -> None:
 
 
 def test_exceptions_are_explained() -> None:
-    documentation = (REPOSITORY / "docs/differences.md").read_text()
+    documentation = (REPOSITORY / "docs/evidence/differences.md").read_text()
     for (trace, name), reason in EXCEPTIONS.items():
         assert trace in TRACES, trace
         assert name in CALLS, name
