@@ -122,8 +122,11 @@ fn status_of_each_rule_is_that_of_its_evidence() {
     assert!(other.is_empty(), "rules of another status than their evidence: {other:?}");
 }
 
-/// And no recording makes a rule in preview fire.
+/// And no recording makes a rule in preview fire. `UPDATE=1` writes the evidence meanwhile, and reads each recording for that.
 fn stable_rules_fire_on_their_evidence() {
+    if is_update() {
+        return;
+    }
     let rules = rules_with_preview();
     let evidence = evidence();
     let wrong = recordings().into_par_iter().filter_map(|name: String| {

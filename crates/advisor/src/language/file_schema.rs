@@ -23,7 +23,7 @@ use crate::language::text_schema::{TextPartValue, TextValue};
 pub(crate) struct RuleFile {
     /// Rule files that are read before this one, as paths from its folder.
     #[serde(default)]
-    #[allow(dead_code, reason = "whoever reads files from disk reads these, too")]
+    #[allow(dead_code, reason = "declares the key for the JSON schema; `ParsedFiles` decodes it")]
     pub(crate) include: Vec<String>,
     /// Rules by kebab-case name. A table for a name that an earlier file has already defined
     /// changes only the keys it states.
@@ -157,7 +157,7 @@ pub(crate) struct RuleTable {
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) fixes: Option<Vec<Spanned<String>>>,
     /// Titles of some of these fixes where the finding knows more than the fix does, by the name of the fix: a template, or a
-    /// list of parts. A title that renders empty does not replace that of the fix.
+    /// list of parts. If a title renders empty, the title of the fix applies.
     #[schemars(with = "Option<BTreeMap<String, TextValue>>")]
     pub(crate) fix_titles: Option<BTreeMap<String, Spanned<TextValue>>>,
 

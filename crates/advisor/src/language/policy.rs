@@ -21,7 +21,7 @@ pub struct Policy {
     pub select: Option<Vec<String>>,
     /// These are not evaluated, even if they are selected.
     pub ignore: Option<Vec<String>>,
-    /// Whether rules in preview are evaluated without being selected by code or name.
+    /// Evaluates all rules in preview. Otherwise only those that are selected by code or name are evaluated.
     pub preview: Option<bool>,
     /// Findings whose gain is known and below this percent of step time are hidden.
     pub min_gain_pct: Option<f64>,

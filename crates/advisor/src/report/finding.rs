@@ -115,7 +115,7 @@ pub(crate) struct FindingLimit {
 }
 
 impl Finding {
-    /// The title of a fix for this finding: that of its rule, or of the fix.
+    /// The title of a fix for this finding: the title in `fix_titles`, otherwise the title of the fix itself.
     pub(crate) fn title_of(&self, fix: &Fix) -> String {
         self.fix_titles.get(&fix.name).unwrap_or(&fix.title).clone()
     }

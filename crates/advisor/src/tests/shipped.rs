@@ -185,7 +185,7 @@ fn default_file_includes_all_others() {
     assert_eq!(problems[0].message, message);
 }
 
-/// A file is named after the prefix of the codes of its rules: whoever looks for a rule finds it by its code.
+/// Each file is named after the code prefix of its rules, so the code of a rule shows which file contains the rule.
 #[test]
 fn shipped_files_are_named_after_their_codes_and_small() {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit
     Ok(Exit::Clean)
 }
 
-/// Whether rules in preview name the cause.
+/// Whether only rules in preview find the cause.
 fn needs_preview(bottleneck: Bottleneck) -> bool {
     matches!(bottleneck, Bottleneck::Memory | Bottleneck::Experts | Bottleneck::Faults)
 }
