@@ -163,6 +163,12 @@ impl Report {
         self.codes_with_verdict().any(|code| !needs_time_rule || is_enough(code))
     }
 
+    /// Returns true if the run holds marks of a trainer, metrics or other files, but no trace of the profiler.
+    pub fn lacks_profiler_trace(&self) -> bool {
+        let kind = self.recording.as_ref().map(|recording| recording.kind);
+        kind == Some(RecordingKind::NoProfilerTrace)
+    }
+
     /// The most serious limit of the recording, if too little of the program was recorded to predict gains.
     pub fn severe_limit(&self) -> Option<RecordingKind> {
         self.recording.as_ref().map(|recording| recording.kind).filter(|kind| kind.is_severe())

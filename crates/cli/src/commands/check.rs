@@ -106,6 +106,7 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         let reason = match report.severe_limit() {
             Some(_) => "the recording shows next to nothing",
             None if report.shows_memory_only() => "no rule is about memory timelines",
+            None if report.lacks_profiler_trace() => "it holds no trace of the PyTorch Profiler",
             None => report.main_unknown_reason().unwrap_or("no rule was evaluated"),
         };
         let message = format!("{} could not be judged: {reason}", report.run.path);
