@@ -16,16 +16,17 @@
 --! decode_token_count = { doc = "tokens that enter the model for them: one for each request, more with speculative decoding", unit = "count" }
 --! kv_token_count = { doc = "tokens in the caches that attention reads, over all requests; absent where the name does not state it", unit = "count" }
 --! attention_pair_count = { doc = "pairs of a new token and a token that it attends to: all before it and itself, over all requests; absent where the name does not state it", unit = "count" }
+-- A name with a longer number marks nothing: no engine serves so many tokens.
 -- vLLM: execute_<tokens>_context_<requests>(<tokens>)_generation_<requests>(<tokens>); newer versions write sq, sk, sqsq and sqsk
 -- in the parentheses: sums over requests of new tokens, of tokens in the cache, and of their squares and products. SGLang:
 -- step[DECODE bs=8], step[EXTEND bs=2 toks=512]; it may record vLLM's marks, too, which say more.
 WITH names AS (
     SELECT
         name,
-        regexp_match(CAST(name AS VARCHAR), 'context_(\d+)\((?:sq)?(\d+)[sqk0-9]*\)_generation_(\d+)\((?:sq)?(\d+)[sqk0-9]*\)') AS vllm,
-        regexp_match(CAST(name AS VARCHAR), 'context_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)_generation_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)') AS lengths,
-        regexp_match(CAST(name AS VARCHAR), '^step\[(\w+) bs=(\d+)[^\]]*\]\z') AS sglang,
-        regexp_match(CAST(name AS VARCHAR), '^step\[[^\]]* toks=(\d+)') AS sglang_tokens
+        regexp_match(CAST(name AS VARCHAR), 'context_(\d{1,12})\((?:sq)?(\d{1,12})(?:s[sqk0-9]*)?\)_generation_(\d{1,12})\((?:sq)?(\d{1,12})(?:s[sqk0-9]*)?\)') AS vllm,
+        regexp_match(CAST(name AS VARCHAR), 'context_\d+\(sq(\d{1,12})sk(\d{1,12})sqsq(\d{1,13})sqsk(\d{1,13})\)_generation_\d+\(sq(\d{1,12})sk(\d{1,12})sqsq(\d{1,13})sqsk(\d{1,13})\)') AS lengths,
+        regexp_match(CAST(name AS VARCHAR), '^step\[(\w+) bs=(\d{1,12})(?:[^\]\d][^\]]*)?\]\z') AS sglang,
+        regexp_match(CAST(name AS VARCHAR), '^step\[[^\]]* toks=(\d{1,12})(?:\D|\z)') AS sglang_tokens
     FROM (
         SELECT DISTINCT name FROM annotations
         WHERE NOT on_device AND (name LIKE 'execute\_%context\_%\_generation\_%' OR name LIKE 'step[%')

@@ -15,7 +15,7 @@
 --! busy_sample_count = { doc = "samples taken while a kernel runs on the device", unit = "count" }
 --! busy_mean = "mean of these samples; absent if there are none"
 WITH samples AS (
-    SELECT rank, CAST(substr(CAST(device AS VARCHAR), 5) AS INT) AS device, CAST(name AS VARCHAR) AS name, ts_ns, event_id, value
+    SELECT rank, TRY_CAST(substr(CAST(device AS VARCHAR), 5) AS INT) AS device, CAST(name AS VARCHAR) AS name, ts_ns, event_id, value
     FROM counters
     WHERE device LIKE 'GPU _' OR device LIKE 'GPU __'
 ),

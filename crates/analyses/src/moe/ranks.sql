@@ -22,7 +22,7 @@
 WITH shapes AS (
     SELECT
         name, input_dims,
-        CAST((regexp_match(CAST(input_dims AS VARCHAR), '^\[\[(\d+), \d+\]'))[1] AS BIGINT) AS token_count
+        TRY_CAST((regexp_match(CAST(input_dims AS VARCHAR), '^\[\[(\d+), \d+\]'))[1] AS BIGINT) AS token_count
     FROM (
         SELECT DISTINCT name, input_dims
         FROM cpu_ops

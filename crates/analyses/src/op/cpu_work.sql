@@ -245,7 +245,7 @@ SELECT
     t.name AS top_op_name, t.kind AS top_op_kind, t.call_count AS top_op_count, t.self_ns AS top_op_ns,
     ratio!(CASE WHEN m.rank IS NOT NULL THEN coalesce(t.self_ns, 0) END, w.window_ns) AS top_op_ratio,
     t.input_dims AS top_op_dims,
-    CASE WHEN t.kind = 'matmul' THEN CAST((regexp_match(t.input_dims, '^\[(?:\[[0-9]+\], ?)?\[([0-9]+), ?[0-9]+\]'))[1] AS BIGINT) END AS top_op_row_count,
+    CASE WHEN t.kind = 'matmul' THEN TRY_CAST((regexp_match(t.input_dims, '^\[(?:\[[0-9]+\], ?)?\[([0-9]+), ?[0-9]+\]'))[1] AS BIGINT) END AS top_op_row_count,
     CASE WHEN t.input_dims IS NOT NULL THEN t.kind = 'convolution' AND regexp_like(t.input_dims, '^\[\[1,') END AS top_op_has_one_input,
     k.slow_conv_ns,
     ratio!(k.slow_conv_ns, w.window_ns) AS slow_conv_ratio,

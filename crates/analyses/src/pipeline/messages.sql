@@ -83,8 +83,8 @@ contents AS (
 )
 SELECT
     rank, event_id, CAST(name AS VARCHAR) AS name, direction,
-    CAST(regexp_match(args, '"(?:Src|Dst) Rank": ?"?([0-9]+)')[1] AS BIGINT) AS peer,
-    CAST(regexp_match(args, '"Concrete Inputs": ?\["[^"]*", ?"[^"]*", ?"([0-9]+)"')[1] AS BIGINT) AS group_peer,
+    TRY_CAST(regexp_match(args, '"(?:Src|Dst) Rank": ?"?([0-9]+)')[1] AS BIGINT) AS peer,
+    TRY_CAST(regexp_match(args, '"Concrete Inputs": ?\["[^"]*", ?"[^"]*", ?"([0-9]+)"')[1] AS BIGINT) AS group_peer,
     CAST(group_name AS VARCHAR) AS group_name,
     CAST(group_description AS VARCHAR) AS group_description,
     CAST(group_ranks AS VARCHAR) AS group_ranks,

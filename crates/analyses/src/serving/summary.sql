@@ -8,32 +8,48 @@
 --! rank = "rank"
 --! kind = "prefill, decode or mixed"
 --! step_count = { doc = "steps", unit = "count" }
---! mean_ns = { doc = "mean time from the start of a step to the start of the next one; of the last step its duration", unit = "ns" }
+--! mean_ns = { doc = "mean time from the start of a step's work to that of the next step, on the device where both have work there; absent for a last step", unit = "ns" }
 --! max_ns = { doc = "longest of these times", unit = "ns" }
+--! mean_work_ns = { doc = "mean time from the start to the end of a step's work on the device; on the host where it has none", unit = "ns" }
 --! requests_per_step = { doc = "mean number of requests in a step", unit = "number" }
 --! prefill_token_count = { doc = "tokens of prompts", unit = "count" }
 --! decode_token_count = { doc = "tokens that enter the model in decode", unit = "count" }
---! decode_tokens_per_s = "decode_token_count over the time of these steps, on one rank"
---! prefill_tokens_per_s = "prefill_token_count over the time of these steps, on one rank"
---! device_ratio = { doc = "time of kernels, copies and fills over the time of these steps; above 1 if they overlap", unit = "ratio" }
+--! decode_tokens_per_s = "decode_token_count over the time of the steps that another step follows, on one rank; absent for a single step"
+--! prefill_tokens_per_s = "prefill_token_count over the same time; absent for a single step"
+--! device_ratio = { doc = "time of kernels, copies and fills over the same time; above 1 only where several streams overlap", unit = "ratio" }
 --! cache_write_ratio = { doc = "share of that device time that writes keys and values into the cache", unit = "ratio" }
 -- A trace holds no requests, so that it does not tell the time to the first token: at least that of a prefill step.
-WITH steps AS (
+-- The host only launches a step: its marks say when, not how long the step takes. A last step has no known time: the host
+-- and the device may go on with work that was not recorded.
+WITH followed AS (
     SELECT
         *,
-        coalesce(lead(ts_ns) OVER (PARTITION BY rank ORDER BY ts_ns, event_id) - ts_ns, dur_ns) AS cycle_ns
+        lead(work_ts_ns) OVER steps_of_rank AS next_work_ts_ns,
+        lead(ts_ns) OVER steps_of_rank AS next_ts_ns
     FROM serving_steps
+    WINDOW steps_of_rank AS (PARTITION BY rank ORDER BY ts_ns, event_id)
+),
+steps AS (
+    SELECT
+        *,
+        coalesce(work_end_ns - work_ts_ns, dur_ns) AS work_ns,
+        CASE
+            WHEN next_work_ts_ns > work_ts_ns THEN next_work_ts_ns - work_ts_ns
+            WHEN next_ts_ns > ts_ns THEN next_ts_ns - ts_ns
+        END AS cycle_ns
+    FROM followed
 )
 SELECT
     rank, kind, count(*) AS step_count,
     avg(CAST(cycle_ns AS DOUBLE)) AS mean_ns,
     max(cycle_ns) AS max_ns,
+    avg(CAST(work_ns AS DOUBLE)) AS mean_work_ns,
     avg(CAST(prefill_request_count + decode_request_count AS DOUBLE)) AS requests_per_step,
     sum(prefill_token_count) AS prefill_token_count,
     sum(decode_token_count) AS decode_token_count,
-    1e9 * ratio!(sum(decode_token_count), sum(cycle_ns)) AS decode_tokens_per_s,
-    1e9 * ratio!(sum(prefill_token_count), sum(cycle_ns)) AS prefill_tokens_per_s,
-    ratio!(sum(device_ns), sum(cycle_ns)) AS device_ratio,
+    1e9 * ratio!(sum_if!(decode_token_count, cycle_ns IS NOT NULL), sum(cycle_ns)) AS decode_tokens_per_s,
+    1e9 * ratio!(sum_if!(prefill_token_count, cycle_ns IS NOT NULL), sum(cycle_ns)) AS prefill_tokens_per_s,
+    ratio!(sum_if!(device_ns, cycle_ns IS NOT NULL), sum(cycle_ns)) AS device_ratio,
     ratio!(sum(cache_write_ns), sum(device_ns)) AS cache_write_ratio
 FROM steps
 GROUP BY rank, kind
