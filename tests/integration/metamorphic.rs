@@ -24,6 +24,18 @@ const TRACES: [&str; 5] = [
     "cpu_only",
 ];
 
+/// Runs with shapes, strides and concrete inputs that rules match: convolutions, attention, experts, small copies.
+const WRITTEN: [&str; 8] = [
+    "inputs/wild/kernelforge_chrome.json",
+    "traces/amd_minitoy",
+    "traces/mi300_torch_compile_triton",
+    "traces/critical_path_alexnet",
+    "traces/cpu_only",
+    "traces/resnet50_workers0",
+    "traces/h100_bert",
+    "traces/two_ranks",
+];
+
 /// Names and contents of the files of a run.
 type Files = Vec<(String, Vec<u8>)>;
 
@@ -72,15 +84,13 @@ fn report(files: &[(String, Vec<u8>)]) -> String {
     text.replace(".json.gz", ".json")
 }
 
-/// Rounds numbers to 12 digits, because the last digits of a sum depend on the order of its terms. Removes whitespace
-/// from shapes, which the report copies from the trace.
+/// Rounds numbers to 12 digits, because the last digits of a sum depend on the order of its terms.
 fn normalize(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             let rounded = format!("{:.11e}", number.as_f64().unwrap());
             *value = rounded.parse::<f64>().unwrap().into();
         }
-        Value::String(text) if text.starts_with('[') => text.retain(|c| !c.is_whitespace()),
         Value::Array(values) => values.iter_mut().for_each(normalize),
         Value::Object(members) => members.values_mut().for_each(normalize),
         _ => {}
@@ -266,6 +276,97 @@ fn assert_nothing_changes(traces: &[(String, Json)], name: &str) {
         let what = format!("{name}: white space, a byte order mark and gzip");
         assert_same(&report(&rewritten(traces)), &expected, &what);
         assert_same(&together, &expected, &format!("{name}: all changes together"));
+    }
+}
+
+/// Python's `json.dumps(trace, separators=(",", ":"))`.
+fn compact(trace: &Json) -> String {
+    trace.text()
+}
+
+/// Python's `json.dumps(trace, indent=2)`; lists of numbers have one line per number, too.
+fn indented(trace: &Json) -> String {
+    trace.text_with_space("\n  ")
+}
+
+/// Python's `json.dumps(trace, sort_keys=True)`.
+fn with_sorted_keys(trace: &Json) -> String {
+    let mut trace = trace.clone();
+    trace.visit(&mut |_, value| {
+        if let Json::Object(members) = value {
+            members.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
+    });
+    trace.text_with_separators(", ", ": ")
+}
+
+/// Returns the trace with the numbers of shapes and strides as decimals.
+fn with_decimal_shapes(trace: &Json) -> String {
+    let mut trace = trace.clone();
+    for event in events(&mut trace) {
+        let shapes = event.get_mut("args").and_then(|args| args.get_mut("Input Dims"));
+        let Some(shapes) = shapes else { continue };
+        shapes.visit(&mut |_, value| {
+            if let Json::Scalar(size) = value {
+                size.push_str(".0");
+            }
+        });
+    }
+    trace.text()
+}
+
+/// Name and function of a JSON writer.
+type JsonWriter = (&'static str, fn(&Json) -> String);
+
+const WRITERS: [JsonWriter; 4] = [
+    ("compact", compact),
+    ("indented", indented),
+    ("with sorted keys", with_sorted_keys),
+    ("with decimal shapes", with_decimal_shapes),
+];
+
+/// Compares the reports of the files as recorded with those of other writers, byte by byte except for sizes of files.
+fn assert_writers_agree(folder: &Path, name: &str) {
+    let mut recorded: Files = Vec::new();
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.contains(".json") {
+            recorded.push((name, std::fs::read(&path).unwrap()));
+        }
+    }
+    recorded.sort();
+    let expected = report(&recorded);
+    let traces = read(folder);
+    for (what, write) in WRITERS {
+        let write = |(name, trace): &(String, Json)| (name.clone(), write(trace).into_bytes());
+        let files: Files = traces.iter().map(write).collect();
+        assert_same(&report(&files), &expected, &format!("{name}, written {what}"));
+    }
+}
+
+#[test]
+fn the_example_is_reported_the_same_by_all_json_writers() {
+    assert_writers_agree(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/run"),
+        "examples/run",
+    );
+}
+
+#[test]
+#[ignore = "needs ADVISOR_CORPUS"]
+fn traces_are_reported_the_same_by_all_json_writers() {
+    let test = "metamorphic::traces_are_reported_the_same_by_all_json_writers";
+    for name in slice::take(test, WRITTEN) {
+        // Only the trace itself: other files of the folder are of other runs.
+        let run = tempfile::tempdir().unwrap();
+        let trace = corpus::corpus().join(name);
+        if trace.is_dir() {
+            assert_writers_agree(&trace, name);
+            continue;
+        }
+        std::fs::copy(&trace, run.path().join(trace.file_name().unwrap())).unwrap();
+        assert_writers_agree(run.path(), name);
     }
 }
 

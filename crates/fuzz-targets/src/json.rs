@@ -27,36 +27,42 @@ impl Json {
 
     /// Returns the JSON text without whitespace.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        self.write(&mut text, "");
-        text
+        self.text_with_separators(",", ":")
     }
 
     /// Returns the JSON text with `space` between all tokens.
     pub fn text_with_space(&self, space: &str) -> String {
         let mut text = space.to_owned();
-        self.write(&mut text, space);
+        let comma = format!(",{space}");
+        let colon = format!("{space}:{space}");
+        self.write(&mut text, space, &comma, &colon);
         text
     }
 
-    fn write(&self, out: &mut String, space: &str) {
+    /// Returns the JSON text with `comma` between items and `colon` between keys and values.
+    pub fn text_with_separators(&self, comma: &str, colon: &str) -> String {
+        let mut text = String::new();
+        self.write(&mut text, "", comma, colon);
+        text
+    }
+
+    fn write(&self, out: &mut String, space: &str, comma: &str, colon: &str) {
         match self {
             Self::Scalar(scalar) => out.push_str(scalar),
             Self::List(items) => {
                 out.push('[');
                 for (i, item) in items.iter().enumerate() {
-                    out.push_str(if i > 0 { "," } else { "" });
-                    out.push_str(space);
-                    item.write(out, space);
+                    out.push_str(if i > 0 { comma } else { space });
+                    item.write(out, space, comma, colon);
                 }
                 out.push(']');
             }
             Self::Object(members) => {
                 out.push('{');
                 for (i, (key, value)) in members.iter().enumerate() {
-                    out.push_str(if i > 0 { "," } else { "" });
-                    let _ = write!(out, "{space}{key}{space}:{space}");
-                    value.write(out, space);
+                    out.push_str(if i > 0 { comma } else { space });
+                    let _ = write!(out, "{key}{colon}");
+                    value.write(out, space, comma, colon);
                 }
                 out.push('}');
             }

@@ -29,6 +29,7 @@ mod mapped;
 mod options;
 mod output;
 mod parquet;
+mod quantity;
 mod run;
 mod timeline;
 mod trace_writer;

@@ -26,8 +26,14 @@ issues! {
     BadTime = "bad-time", "events whose ts or dur is missing, not a number, or too large were dropped";
     FarEvent = "far-event", "events were dropped because they are more than 6 days from most others, or because their durations add up to years";
     BadNumber = "bad-number", "arguments that should be numbers are not: treated as missing";
+    NumberOutOfBounds = "number-out-of-bounds",
+        "numbers that no device can reach (sizes above 16 TiB, counts above 10^12, percentages above 100, negative amounts): treated as missing";
     BadUtf8 = "bad-utf8", "names with invalid UTF-8 or broken escapes: replaced by U+FFFD";
     UnknownPhase = "unknown-phase", "events of a phase that profilers do not use were dropped";
+    OverlappingStep = "overlapping-step",
+        "steps that overlap other steps were left out: the steps are those of the thread that marks most";
+    RepeatedStep = "repeated-step",
+        "steps with the number of an earlier step, or a smaller one, got the next number: several profilers of one process count from zero";
     UnmatchedBeginEnd = "unmatched-begin-end", "begin (B, b) and end (E, e) events without a partner: stored in unpaired_events, because they have no duration";
     MalformedNode = "malformed-node", "not valid JSON: the text was skipped up to the next node";
     NotANode = "not-a-node", "entries of the node list without a numeric id were skipped";

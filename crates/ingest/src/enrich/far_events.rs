@@ -1,14 +1,30 @@
-//! Drops events with impossible times, so that no sum over the events of a rank exceeds 64 bits.
+//! Drops events with impossible times, and sizes that add up to too much, so that no sum over the events of a rank exceeds
+//! 64 bits.
 //!
 //! A single wrong time (some profilers write a clock with a different epoch) would make the recording decades long and
 //! all ratios to its length meaningless.
 
 use crate::json::time::MAX_DURATION_NS;
+use crate::quantity::limit_total;
 use crate::timeline::columns::Columns;
 use crate::warnings::Issue;
 
 /// Maximum sum of all durations of a rank: 9 years. The sum over 32 such ranks fits into 64 bits.
 const MAX_TOTAL_NS: i64 = 1 << 58;
+
+/// Replaces the largest sizes and counts by null where those of a table add up to too much. Takes linear time.
+pub(super) fn limit_totals(columns: &mut Columns) {
+    let columns_with_totals = [
+        &mut columns.memcpys.bytes.0,
+        &mut columns.memsets.bytes.0,
+        &mut columns.memory_events.bytes.0,
+        &mut columns.collectives.input_elements.0,
+        &mut columns.collectives.output_elements.0,
+        &mut columns.kernels.blocks.0,
+    ];
+    let dropped = columns_with_totals.into_iter().map(|values| limit_total(values)).sum();
+    columns.issues.add_many(Issue::NumberOutOfBounds, dropped);
+}
 
 /// If the recording is longer than [`MAX_DURATION_NS`], drops events more than half of that from the median start. If
 /// the durations add up to more than [`MAX_TOTAL_NS`], drops the longest events. Takes linear time.

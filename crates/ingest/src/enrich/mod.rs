@@ -26,6 +26,7 @@ use crate::timeline::trace::{Trace, extent};
 pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let columns = &mut trace.columns;
     far_events::drop(columns);
+    far_events::limit_totals(columns);
     begin_end::pair(columns);
     let launches = legacy::link(columns);
     let around = call_tree::build(columns);

@@ -12,8 +12,10 @@ use trace_model::vocabulary::{
 
 use super::operator_sequence::Repetition;
 use super::repetition::{self, Recurrence};
+use crate::quantity::RawInteger;
 use crate::timeline::columns::Columns;
 use crate::timeline::trace::FoundSteps;
+use crate::warnings::Issue;
 
 /// Fewer optimizer steps than this do not make a series of steps.
 const MIN_OPTIMIZER_STEPS: usize = 3;
@@ -44,7 +46,7 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
     let (start_ns, end_ns) = whole;
     let mut found = FoundSteps::default();
     let numbers: Vec<Option<i64>> =
-        columns.strings.iter().map(|(_, text)| profiler_step(text)).collect();
+        columns.strings.iter().map(|(_, text)| step_number(text)).collect();
     let annotations = &columns.annotations;
     let mut marks = Vec::new();
     let mut last_start = None;
@@ -101,7 +103,9 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
         source = "trace";
     }
     let source = columns.strings.intern(source);
-    marks.sort_by_key(|m| (m.ts_ns, m.event_id));
+    let overlapping = drop_overlapping(&mut marks);
+    columns.issues.add_many(Issue::OverlappingStep, overlapping);
+    columns.issues.add_many(Issue::RepeatedStep, number_in_order(&mut marks));
     let last = marks.len().saturating_sub(1);
     for (i, mark) in marks.into_iter().enumerate() {
         found.steps.push(Step {
@@ -118,6 +122,52 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
         });
     }
     found
+}
+
+/// Sorts marks by start, and drops those that overlap others: steps of a rank follow each other. Of several threads, the one
+/// with most marks has the steps. Returns how many were dropped.
+fn drop_overlapping(marks: &mut Vec<Mark>) -> u64 {
+    marks.sort_by_key(|mark| (mark.ts_ns, std::cmp::Reverse(mark.dur_ns), mark.event_id));
+    // Times in whole microseconds let a step end a little after the next one starts.
+    let overlap = |a: &Mark, b: &Mark| {
+        a.ts_ns + a.dur_ns - b.ts_ns > a.dur_ns.min(b.dur_ns) / 10 && b.dur_ns > 0
+    };
+    if !marks.windows(2).any(|pair| overlap(&pair[0], &pair[1])) {
+        return 0;
+    }
+    let marked = marks.len();
+    let mut counts: FxHashMap<i32, usize> = FxHashMap::default();
+    for mark in marks.iter() {
+        *counts.entry(mark.thread).or_default() += 1;
+    }
+    // The first of equally many, so that the result does not depend on the order of a hash map.
+    let most = counts.values().copied().max();
+    let thread = marks.iter().map(|mark| mark.thread).find(|t| counts.get(t).copied() == most);
+    marks.retain(|mark| Some(mark.thread) == thread);
+    let mut last: Option<Mark> = None;
+    marks.retain(|mark| {
+        let is_kept = last.is_none_or(|last| !overlap(&last, mark));
+        if is_kept {
+            last = Some(*mark);
+        }
+        is_kept
+    });
+    (marked - marks.len()) as u64
+}
+
+/// Gives steps whose number is not above that of the step before the next number: views tell the steps of a rank apart by
+/// number, and a second profiler of a process counts from zero again. Returns how many got another number.
+fn number_in_order(marks: &mut [Mark]) -> u64 {
+    let mut next = i64::MIN;
+    let mut repeated = 0;
+    for mark in marks {
+        if mark.step < next {
+            mark.step = next;
+            repeated += 1;
+        }
+        next = mark.step + 1;
+    }
+    repeated
 }
 
 fn mark(columns: &Columns, row: usize, step: i64) -> Mark {
@@ -140,7 +190,12 @@ struct Progress {
 
 /// The batch that the arguments of a marker name.
 fn batch_number(args: &str) -> Option<i64> {
-    serde_json::from_str::<Progress>(args).ok()?.batch
+    RawInteger::new(serde_json::from_str::<Progress>(args).ok()?.batch?).count()
+}
+
+/// The number of the step that a name marks.
+fn step_number(name: &str) -> Option<i64> {
+    RawInteger::new(profiler_step(name)?).count()
 }
 
 /// From the begin of the loader's call that got a batch to the end of `event/batch`. A loader's call without

@@ -1,5 +1,7 @@
 //! Numbers from text: exact, and forgiving about quotes.
 
+use crate::quantity::{RawDecimal, RawInteger};
+
 /// Removes the quotes of a number written as a string (`"128"`), and the white space inside.
 fn unquote(text: &[u8]) -> &[u8] {
     match text {
@@ -68,7 +70,12 @@ fn eight_digits(text: &[u8]) -> Option<i64> {
 
 /// An integer; a decimal with nothing but zeros behind the point counts as one.
 #[inline]
-pub(crate) fn integer(text: &[u8]) -> Option<i64> {
+pub(crate) fn integer(text: &[u8]) -> Option<RawInteger> {
+    integer_value(text).map(RawInteger::new)
+}
+
+#[inline]
+fn integer_value(text: &[u8]) -> Option<i64> {
     let text = unquote(text);
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -102,14 +109,15 @@ fn integer_slow(text: &[u8]) -> Option<i64> {
         return Some(value.cast_signed());
     }
     let value = scaled(text.as_bytes(), 0)?;
-    let exact = scaled(text.as_bytes(), 3).is_none_or(|thousandths| thousandths == value * 1000);
-    exact.then_some(value)
+    // Numbers whose thousandths do not fit 64 bits are compared in 128 bits or have no decimals.
+    let is_exact = scaled(text.as_bytes(), 3)
+        .is_none_or(|thousandths| i128::from(thousandths) == i128::from(value) * 1000);
+    is_exact.then_some(value)
 }
 
-/// A finite float.
-pub(crate) fn float(text: &[u8]) -> Option<f64> {
-    let value: f64 = std::str::from_utf8(unquote(text)).ok()?.parse().ok()?;
-    value.is_finite().then_some(value)
+/// A finite decimal number.
+pub(crate) fn decimal(text: &[u8]) -> Option<RawDecimal> {
+    RawDecimal::new(std::str::from_utf8(unquote(text)).ok()?.parse().ok()?)
 }
 
 /// `text * 10^scale`, rounded half away from zero.
@@ -204,14 +212,17 @@ mod tests {
 
     #[test]
     fn integer_accepts_quotes_and_integral_decimals() {
-        assert_eq!(integer(b"\"128\""), Some(128));
-        assert_eq!(integer(b"7"), Some(7));
-        assert_eq!(integer(b"-1"), Some(-1));
-        assert_eq!(integer(b"3.0"), Some(3));
-        assert_eq!(integer(b"3.5"), None);
-        assert_eq!(integer(b"\"0x0\""), None);
-        assert_eq!(integer(b"18446744073709551615"), Some(-1));
-        assert_eq!(integer(b"\"N/A\""), None);
+        assert_eq!(integer_value(b"\"128\""), Some(128));
+        assert_eq!(integer_value(b"7"), Some(7));
+        assert_eq!(integer_value(b"-1"), Some(-1));
+        assert_eq!(integer_value(b"3.0"), Some(3));
+        assert_eq!(integer_value(b"3.5"), None);
+        assert_eq!(integer_value(b"\"0x0\""), None);
+        assert_eq!(integer_value(b"18446744073709551615"), Some(-1));
+        assert_eq!(integer_value(b"\"N/A\""), None);
+        // The thousandths fit 64 bits, the rounded value times a thousand does not.
+        assert_eq!(integer_value(b"9223372036854775.807"), None);
+        assert_eq!(integer_value(b"-9223372036854775.807"), None);
     }
 
     proptest! {
@@ -222,8 +233,17 @@ mod tests {
         }
 
         #[test]
+        fn integers_of_any_decimals_are_exact(digits in "-?[0-9]{1,20}(\\.[0-9]{0,4})?") {
+            let is_integer = digits.split_once('.').is_none_or(|(_, decimals)| {
+                decimals.bytes().all(|digit| digit == b'0')
+            });
+            let value = integer_value(digits.as_bytes());
+            prop_assert!(value.is_none() || is_integer, "{} is {:?}", digits, value);
+        }
+
+        #[test]
         fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = (us_to_ns(&bytes), integer(&bytes), float(&bytes));
+            let _ = (us_to_ns(&bytes), integer(&bytes), decimal(&bytes));
         }
     }
 }

@@ -5,7 +5,9 @@
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
 
+use crate::quantity::RawDecimal;
 use crate::timeline::columns::Columns;
+use crate::warnings::Issue;
 
 /// Description of a series.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +26,7 @@ type Interned = (StrId, StrId, f64, bool, StrId);
 /// Names metric, unit and device of all samples that are known, and converts their values.
 pub(super) fn name(columns: &mut Columns) {
     let mut known: FxHashMap<(StrId, StrId), Option<Interned>> = FxHashMap::default();
-    let (counters, strings) = (&mut columns.counters, &mut columns.strings);
+    let Columns { counters, strings, issues, .. } = columns;
     for row in 0..counters.len() {
         let key = (counters.name.get(row), counters.series.get(row));
         let meaning = *known.entry(key).or_insert_with(|| {
@@ -41,7 +43,12 @@ pub(super) fn name(columns: &mut Columns) {
         let Some((metric, unit, factor, is_cumulative, device)) = meaning else { continue };
         counters.metric.set(row, metric);
         counters.unit.set(row, unit);
-        counters.value.set(row, counters.value.get(row) * factor);
+        let value = RawDecimal::new(counters.value.get(row) * factor);
+        let sample = value.and_then(|value| value.sample(strings.get(unit)));
+        if sample.is_none() {
+            issues.add(Issue::NumberOutOfBounds);
+        }
+        counters.value.set(row, sample.unwrap_or(f64::NAN));
         counters.is_cumulative.set(row, is_cumulative);
         counters.device.set(row, device);
     }

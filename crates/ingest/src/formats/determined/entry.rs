@@ -12,6 +12,7 @@ use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::json::lexer::{LexError, Lexer};
 use crate::json::number;
 use crate::json::stream::Text;
+use crate::quantity::RawInteger;
 use crate::warnings::Issue;
 
 /// Entries lie in each other no deeper than this: a logged line, its body, what it holds.
@@ -178,10 +179,10 @@ impl Metrics {
                 break;
             };
             let batch = batches.next().map_or(NULL_I64, |batch| {
-                number::integer(batch).filter(|&batch| batch >= 0).unwrap_or(NULL_I64)
+                number::integer(batch).and_then(RawInteger::count).unwrap_or(NULL_I64)
             });
             match time::nanoseconds(time) {
-                Some(ts_ns) => self.add(series, ts_ns, number::float(value), batch),
+                Some(ts_ns) => self.add(series, ts_ns, number::decimal(value), batch),
                 None => self.issues.add(Issue::MetricTime),
             }
         }
@@ -252,7 +253,7 @@ impl Metrics {
 
     fn value(&mut self, labels: &Labels<'_>, precision: Precision, ts_ns: i64, value: &[u8]) {
         let series = self.series(labels, false, precision);
-        self.add(series, ts_ns, number::float(value), NULL_I64);
+        self.add(series, ts_ns, number::decimal(value), NULL_I64);
     }
 
     /// Reads an error message of the server.

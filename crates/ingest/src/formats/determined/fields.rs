@@ -6,6 +6,7 @@ use super::list::{self, is_null};
 use super::metrics::Labels;
 use crate::json::lexer::{LexError, Lexer, RawStr};
 use crate::json::number;
+use crate::quantity::RawInteger;
 
 /// Keys around the metrics of the agents.
 const AVERAGES: [&[u8]; 2] = [b"avgMetrics", b"avg_metrics"];
@@ -81,8 +82,12 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn trial(&self) -> i64 {
-        number::integer(self.trial).unwrap_or(NULL_I64)
+        trial(self.trial)
     }
+}
+
+fn trial(text: &[u8]) -> i64 {
+    number::integer(text).and_then(RawInteger::id).unwrap_or(NULL_I64)
 }
 
 /// The content of `avgMetrics`, if present.
@@ -105,7 +110,7 @@ pub(super) fn labels(object: &[u8]) -> Option<Labels<'_>> {
     let read = Lexer::new(object, 0).object(|lexer, key| {
         let value = lexer.value()?;
         match &*key.unescaped() {
-            b"trialId" => labels.trial = number::integer(value).unwrap_or(NULL_I64),
+            b"trialId" => labels.trial = trial(value),
             b"name" => labels.name = text(value),
             b"agentId" => labels.agent = text(value),
             b"gpuUuid" => labels.device = text(value),

@@ -7,6 +7,7 @@ use trace_model::column::NULL_I64;
 use trace_model::{StrId, Strings, Warning};
 
 use crate::json::lexer::RawStr;
+use crate::quantity::RawDecimal;
 use crate::warnings::{Issue, Issues};
 
 /// Distinct messages of the server that are counted; further ones are counted together.
@@ -133,8 +134,8 @@ impl Metrics {
     }
 
     /// Adds a sample, or counts a value that is not a finite number.
-    pub(super) fn add(&mut self, series: u32, ts_ns: i64, value: Option<f64>, batch: i64) {
-        match value {
+    pub(super) fn add(&mut self, series: u32, ts_ns: i64, value: Option<RawDecimal>, batch: i64) {
+        match value.map(RawDecimal::of_unknown_unit) {
             Some(value) => self.points.push(Point { series, ts_ns, value, batch }),
             None => self.issues.add(Issue::MetricValue),
         }

@@ -14,9 +14,11 @@ use trace_model::{StrId, Strings, Warning};
 use self::node::{Field, Node, unquoted};
 use crate::error::Unreadable;
 use crate::input::decompress::{JsonInput, StreamEnd};
+use crate::json::canonical::canonical;
 use crate::json::lexer::{LexError, Lexer, RawStr};
 use crate::json::number;
 use crate::json::stream::Text;
+use crate::quantity::RawInteger;
 use crate::warnings::{Issue, Issues};
 
 pub(crate) use importer::ExecutionTrace;
@@ -63,7 +65,7 @@ pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Recording,
             }
             Ok(Member::Entry(key, value)) => {
                 if key == "pid" {
-                    recording.pid = number::integer(&value);
+                    recording.pid = number::integer(&value).and_then(RawInteger::id);
                 }
             }
             Ok(Member::Closed) => break,
@@ -141,24 +143,25 @@ impl Recording {
 
     /// Adds a node; false if it has no id.
     fn add(&mut self, node: &Node<'_>) -> bool {
-        let Some(node_id) = node.get(Field::Id).and_then(number::integer) else { return false };
+        let node_id = node.get(Field::Id).and_then(number::integer).and_then(RawInteger::id);
+        let Some(node_id) = node_id else { return false };
         if !self.ids.insert(node_id) {
             self.issues.add(Issue::DuplicateNode);
             return true;
         }
-        let parent = self.int(node, Field::Parent);
+        let parent = self.raw_id(node, Field::Parent);
         let row = ExecutionNode {
             node_id,
             name: self.text(node, Field::Name),
             parent: if parent == node_id { NULL_I64 } else { parent },
             rf_id: self.id(node, Field::RfId),
             fw_parent: self.id(node, Field::FwParent),
-            seq_id: match self.int(node, Field::SeqId) {
+            seq_id: match self.raw_id(node, Field::SeqId) {
                 -1 => NULL_I64,
                 id => id,
             },
-            scope: self.int32(node, Field::Scope),
-            tid: self.int(node, Field::Tid),
+            scope: self.number(node, Field::Scope),
+            tid: self.raw_id(node, Field::Tid),
             fw_tid: self.id(node, Field::FwTid),
             op_schema: self.text(node, Field::OpSchema),
             kernel_backend: self.text(node, Field::KernelBackend),
@@ -187,37 +190,37 @@ impl Recording {
         true
     }
 
-    fn int(&mut self, node: &Node<'_>, field: Field) -> i64 {
-        let Some(raw) = node.get(field) else { return NULL_I64 };
+    /// An integer; `None` if it is missing, or not within the bounds of its kind, which is counted.
+    fn integer<T>(
+        &mut self,
+        node: &Node<'_>,
+        field: Field,
+        convert: impl FnOnce(RawInteger) -> Option<T>,
+    ) -> Option<T> {
+        let raw = node.get(field).filter(|raw| !matches!(*raw, b"null" | b"[]"))?;
         // Chakra's own tools write a list of dependencies, of one.
         let one = raw.strip_prefix(b"[").and_then(|r| r.strip_suffix(b"]")).unwrap_or(raw);
-        match number::integer(one.trim_ascii()) {
-            Some(value) if value != NULL_I64 => value,
-            _ => {
-                if !matches!(raw, b"null" | b"[]") {
-                    self.issues.add(Issue::BadNumber);
-                }
-                NULL_I64
-            }
+        let value = number::integer(one.trim_ascii()).and_then(convert);
+        if value.is_none() {
+            self.issues.add(Issue::BadNumber);
         }
+        value
+    }
+
+    fn raw_id(&mut self, node: &Node<'_>, field: Field) -> i64 {
+        self.integer(node, field, RawInteger::id).unwrap_or(NULL_I64)
     }
 
     /// An id, for which 0 is null.
     fn id(&mut self, node: &Node<'_>, field: Field) -> i64 {
-        match self.int(node, field) {
+        match self.raw_id(node, field) {
             0 => NULL_I64,
             id => id,
         }
     }
 
-    fn int32(&mut self, node: &Node<'_>, field: Field) -> i32 {
-        match self.int(node, field) {
-            NULL_I64 => NULL_I32,
-            value => i32::try_from(value).unwrap_or_else(|_| {
-                self.issues.add(Issue::BadNumber);
-                NULL_I32
-            }),
-        }
+    fn number(&mut self, node: &Node<'_>, field: Field) -> i32 {
+        self.integer(node, field, RawInteger::number).unwrap_or(NULL_I32)
     }
 
     /// A string. Empty strings and other values are null.
@@ -244,9 +247,12 @@ impl Recording {
     }
 }
 
-fn list_text<'a>(node: &Node<'a>, field: Field) -> std::borrow::Cow<'a, str> {
-    let raw = node.get(field).filter(|raw| !matches!(*raw, b"[]" | b"null"));
-    String::from_utf8_lossy(raw.unwrap_or_default())
+fn list_text(node: &Node<'_>, field: Field) -> String {
+    let text = canonical(node.get(field).unwrap_or_default());
+    match &*text {
+        b"[]" | b"null" => String::new(),
+        text => String::from_utf8_lossy(text).into_owned(),
+    }
 }
 
 /// Moves to the next object that is a node: attributes of a broken one look like objects of a list too.

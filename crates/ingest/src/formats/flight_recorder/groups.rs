@@ -59,7 +59,8 @@ fn read_ranks(node: Node<'_>) -> Vec<i64> {
                 .collect()
         }
         None => {
-            node.items().take(MAX_MEMBERS).filter_map(Node::int).filter(|rank| *rank >= 0).collect()
+            let ranks = node.items().take(MAX_MEMBERS).filter_map(|node| node.integer()?.number());
+            ranks.filter(|rank| *rank >= 0).map(i64::from).collect()
         }
     }
 }

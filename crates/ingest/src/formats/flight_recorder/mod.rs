@@ -133,8 +133,8 @@ fn read_node(encoding: Encoding, root: Node<'_>, bytes: u64) -> Result<Dump, Str
     if dump.library_version.is_null() {
         dump.library_version = text("nccl_version", strings);
     }
-    let rank = top.get("rank").and_then(|node| node.int());
-    dump.rank = rank.and_then(|rank| i32::try_from(rank).ok()).filter(|rank| *rank >= 0);
+    let rank = top.get("rank").and_then(|node| node.integer()?.number());
+    dump.rank = rank.filter(|rank| *rank >= 0);
     // As JSON, an empty list of entries is left out.
     dump.has_records = entries.is_some() || encoding == Encoding::Json;
     let members = groups

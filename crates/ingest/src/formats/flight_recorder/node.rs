@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::formats::pickle::{Graph, Kind, ObjectId, Value};
+use crate::quantity::{RawDecimal, RawInteger};
 
 /// The recorder writes no dict with more entries.
 const MAX_KEYS: usize = 4096;
@@ -77,19 +78,19 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub(super) fn int(self) -> Option<i64> {
+    pub(super) fn integer(self) -> Option<RawInteger> {
         match self {
-            Self::Pickle(_, Value::Int(value)) => Some(value).filter(|&value| value != i64::MIN),
-            Self::Json(value) => value.as_i64().filter(|&value| value != i64::MIN),
+            Self::Pickle(_, Value::Int(value)) => Some(RawInteger::new(value)),
+            Self::Json(value) => value.as_i64().map(RawInteger::new),
             Self::Pickle(..) => None,
         }
     }
 
-    pub(super) fn number(self) -> Option<f64> {
+    pub(super) fn decimal(self) -> Option<RawDecimal> {
         match self {
-            Self::Pickle(_, Value::Float(value)) => Some(value),
-            Self::Pickle(..) => self.int().map(|value| value as f64),
-            Self::Json(value) => value.as_f64(),
+            Self::Pickle(_, Value::Float(value)) => RawDecimal::new(value),
+            Self::Pickle(..) => self.integer().map(RawInteger::decimal),
+            Self::Json(value) => RawDecimal::new(value.as_f64()?),
         }
     }
 

@@ -11,7 +11,7 @@ use super::groups::Members;
 use super::node::Node;
 use crate::formats::memory::snapshot::is_user;
 use crate::formats::pickle::ObjectId;
-use crate::json::time::is_time;
+use crate::quantity::RawInteger;
 use crate::warnings::{Issue, Issues};
 
 /// Frames of a stack that are kept.
@@ -64,9 +64,9 @@ impl<'a> RecordReader<'a> {
         }
         let fields: FxHashMap<&str, Node<'_>> = entry.entries().collect();
         let get = |key: &str| fields.get(key).copied();
-        let int = |key: &str| get(key).and_then(Node::int);
+        let id = |key: &str| get(key)?.integer()?.id();
         let text = |key: &str| get(key).and_then(Node::text);
-        let number = int("record_id").or_else(|| int("id"));
+        let number = id("record_id").or_else(|| id("id"));
         let (Some(record_id), Some(name)) = (number.filter(|id| *id >= 0), text("profiling_name"))
         else {
             issues.add(Issue::FlightRecord);
@@ -83,12 +83,12 @@ impl<'a> RecordReader<'a> {
                 (names.next().map(str::to_owned), names.next().map(str::to_owned))
             }
             Some(group) => (group.text().map(str::to_owned), None),
-            None => (int("pg_id").map(|id| id.to_string()), None),
+            None => (id("pg_id").map(|id| id.to_string()), None),
         };
         let members = group_name.as_ref().and_then(|name| self.members.get(name));
-        let seq = int("seq_id");
-        let collective_seq = int("collective_seq_id").or(seq).filter(|_| !is_p2p);
-        let p2p_seq = int("p2p_seq_id").or(seq).filter(|_| is_p2p);
+        let seq = id("seq_id");
+        let collective_seq = id("collective_seq_id").or(seq).filter(|_| !is_p2p);
+        let p2p_seq = id("p2p_seq_id").or(seq).filter(|_| is_p2p);
         let (source_rank, target_rank) =
             match (is_message, peers.split_once("->"), peers.split_once("<-")) {
                 (true, Some((source, target)), _) | (true, None, Some((target, source))) => {
@@ -99,8 +99,10 @@ impl<'a> RecordReader<'a> {
                 }
                 _ => (NULL_I64, NULL_I64),
             };
-        let time =
-            |key: &str| int(key).filter(|&time| time > 0 && is_time(time)).unwrap_or(NULL_I64);
+        let time = |key: &str| {
+            let time_ns = get(key).and_then(|node| node.integer()?.time_ns());
+            time_ns.filter(|&ns| ns > 0).unwrap_or(NULL_I64)
+        };
         let inputs = self.sizes(get("input_sizes"), strings, issues);
         let outputs = self.sizes(get("output_sizes"), strings, issues);
         let input_dtypes = self.names(get("input_dtypes"), strings, issues);
@@ -117,7 +119,7 @@ impl<'a> RecordReader<'a> {
             group_ranks: intern(members.map(|(listed, _)| listed.as_str())),
             collective_seq: collective_seq.unwrap_or(NULL_I64),
             p2p_seq: p2p_seq.unwrap_or(NULL_I64),
-            op_id: int("op_id").unwrap_or(NULL_I64),
+            op_id: id("op_id").unwrap_or(NULL_I64),
             library: intern(Some(library)),
             operation: intern(Some(operation)),
             source_rank,
@@ -171,7 +173,7 @@ impl<'a> RecordReader<'a> {
                 if !self.take(issues) {
                     return unknown;
                 }
-                let Some(size) = size.int().filter(|size| *size >= 0) else { return unknown };
+                let Some(size) = size.integer().and_then(RawInteger::count) else { return unknown };
                 product = product.saturating_mul(size);
                 let comma = if at > 0 { ", " } else { "" };
                 let _ = write!(text, "{comma}{size}");
@@ -183,6 +185,7 @@ impl<'a> RecordReader<'a> {
             }
         }
         text.push(']');
+        let elements = RawInteger::new(elements).count().unwrap_or(NULL_I64);
         Sizes { text: strings.intern(&text), elements }
     }
 
@@ -224,7 +227,7 @@ impl<'a> RecordReader<'a> {
             let fields: FxHashMap<&str, Node<'_>> = frame.entries().take(8).collect();
             let get = |key: &str| fields.get(key).and_then(|node| node.text()).unwrap_or_default();
             let (function, file) = (get("name"), get("filename"));
-            let line = fields.get("line").and_then(|node| node.int()).unwrap_or(NULL_I64);
+            let line = fields.get("line").and_then(|node| node.integer()?.id()).unwrap_or(NULL_I64);
             if file.is_empty() {
                 continue;
             }
@@ -260,6 +263,5 @@ fn global_rank(position: &str, members: Option<&[i64]>) -> i64 {
 }
 
 fn milliseconds(node: Option<Node<'_>>) -> i64 {
-    let ms = node.and_then(Node::number).filter(|ms| *ms >= 0.0 && *ms < 1e12);
-    ms.map_or(NULL_I64, |ms| (ms * 1e6).round() as i64)
+    node.and_then(|node| node.decimal()?.dur_ms()).unwrap_or(NULL_I64)
 }

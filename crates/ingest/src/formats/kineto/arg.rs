@@ -1,5 +1,7 @@
 //! The arguments of an event: those with a column of their own by slot, all others as text.
 
+use crate::json::canonical::canonical;
+
 /// Declares the arguments with a slot. Several spellings may share a slot, because profilers renamed arguments over the
 /// years and vendors differ.
 macro_rules! arg_keys {
@@ -123,7 +125,7 @@ impl<'a> Args<'a> {
             out.extend_from_slice(std::mem::replace(&mut before, b",\""));
             out.extend_from_slice(key);
             out.extend_from_slice(b"\":");
-            out.extend_from_slice(value);
+            out.extend_from_slice(&canonical(value));
         };
         let mut left = self.present & !taken;
         while left != 0 {

@@ -10,8 +10,10 @@ use super::arg::Arg;
 use super::classify::{Kind, classify, is_annotation_name, is_sync_in_kernels};
 use super::event::Event;
 use super::legacy_names::modern_name;
+use crate::json::canonical::canonical;
 use crate::json::lexer::RawStr;
 use crate::json::{number, time};
+use crate::quantity::{RawDecimal, RawInteger};
 use crate::timeline::columns::Columns;
 use crate::timeline::kernel_name::KernelName;
 use crate::warnings::Issue;
@@ -106,11 +108,11 @@ impl EventSink {
                 None
             }
         };
-        self.count((event.phase, category, table));
+        self.count_event((event.phase, category, table));
     }
 
     /// Counts an event. A recording has few keys: searching all of them is faster than a hash.
-    fn count(&mut self, key: CountKey) {
+    fn count_event(&mut self, key: CountKey) {
         match self.counts.iter_mut().find(|(known, _)| *known == key) {
             Some((_, count)) => *count += 1,
             None => self.counts.push((key, 1)),
@@ -241,7 +243,7 @@ impl EventSink {
 
     /// Device: from the arguments, else `pid`.
     pub(super) fn device(&mut self, event: &Event<'_>) -> i32 {
-        match self.int32(event, Arg::Device) {
+        match self.number(event, Arg::Device) {
             NULL_I32 if event.pid == LEGACY_DEVICE => lane_number(event.tid),
             NULL_I32 => lane_number(event.pid),
             device => device,
@@ -252,7 +254,7 @@ impl EventSink {
     /// stream on device rows).
     pub(super) fn placement(&mut self, event: &Event<'_>) -> (i32, i32) {
         let device = self.device(event);
-        let stream = match self.int32(event, Arg::Stream) {
+        let stream = match self.number(event, Arg::Stream) {
             // Streams are not told apart there.
             NULL_I32 if event.pid == LEGACY_DEVICE => 0,
             NULL_I32 => lane_number(event.tid),
@@ -286,36 +288,60 @@ impl EventSink {
         lane
     }
 
-    pub(super) fn int(&mut self, event: &Event<'_>, arg: Arg) -> i64 {
-        let Some(raw) = event.args.get(arg) else { return NULL_I64 };
-        match number::integer(raw) {
-            Some(value) if value != NULL_I64 => value,
-            _ => {
-                if raw != b"null" {
-                    self.columns.issues.add(Issue::BadNumber);
-                }
-                NULL_I64
-            }
-        }
+    pub(super) fn id(&mut self, event: &Event<'_>, arg: Arg) -> i64 {
+        self.integer(event, arg, RawInteger::id).unwrap_or(NULL_I64)
     }
 
-    pub(super) fn int32(&mut self, event: &Event<'_>, arg: Arg) -> i32 {
-        match self.int(event, arg) {
-            // CUPTI writes "no stream" as 2^32 - 1.
-            NULL_I64 | 0xFFFF_FFFF => NULL_I32,
-            value => i32::try_from(value).unwrap_or_else(|_| {
-                self.columns.issues.add(Issue::BadNumber);
-                NULL_I32
-            }),
-        }
+    pub(super) fn count(&mut self, event: &Event<'_>, arg: Arg) -> i64 {
+        self.integer(event, arg, RawInteger::count).unwrap_or(NULL_I64)
     }
 
-    pub(super) fn float(&mut self, event: &Event<'_>, arg: Arg) -> f64 {
-        let Some(raw) = event.args.get(arg) else { return f64::NAN };
-        number::float(raw).unwrap_or_else(|| {
-            self.columns.issues.add(Issue::BadNumber);
-            f64::NAN
-        })
+    pub(super) fn bytes(&mut self, event: &Event<'_>, arg: Arg) -> i64 {
+        self.integer(event, arg, RawInteger::bytes).unwrap_or(NULL_I64)
+    }
+
+    /// A device, a stream, or another number of 32 bits.
+    pub(super) fn number(&mut self, event: &Event<'_>, arg: Arg) -> i32 {
+        // CUPTI writes "no stream" as 2^32 - 1.
+        if event.args.get(arg) == Some(b"4294967295") {
+            return NULL_I32;
+        }
+        self.integer(event, arg, RawInteger::number).unwrap_or(NULL_I32)
+    }
+
+    /// An integer argument; `None` if it is missing, or not within the bounds of its kind, which is counted.
+    pub(super) fn integer<T>(
+        &mut self,
+        event: &Event<'_>,
+        arg: Arg,
+        convert: impl FnOnce(RawInteger) -> Option<T>,
+    ) -> Option<T> {
+        let raw = event.args.get(arg).filter(|raw| *raw != b"null")?;
+        self.converted(number::integer(raw), convert)
+    }
+
+    /// Like [`Self::integer`], for decimal numbers.
+    pub(super) fn decimal(
+        &mut self,
+        event: &Event<'_>,
+        arg: Arg,
+        convert: impl FnOnce(RawDecimal) -> Option<f64>,
+    ) -> f64 {
+        let raw = event.args.get(arg);
+        raw.and_then(|raw| self.converted(number::decimal(raw), convert)).unwrap_or(f64::NAN)
+    }
+
+    fn converted<R, T>(
+        &mut self,
+        raw: Option<R>,
+        convert: impl FnOnce(R) -> Option<T>,
+    ) -> Option<T> {
+        let issue = if raw.is_some() { Issue::NumberOutOfBounds } else { Issue::BadNumber };
+        let value = raw.and_then(convert);
+        if value.is_none() {
+            self.columns.issues.add(issue);
+        }
+        value
     }
 
     /// A grid or a block, worked out once for each that is written.
@@ -327,7 +353,8 @@ impl EventSink {
             known
         } else {
             let shape = shape(raw).map_or(StrId::NULL, |text| self.columns.strings.intern(&text));
-            let new = Extent { shape, product: product(raw).unwrap_or(NULL_I64) };
+            let product = product(raw).and_then(|product| RawInteger::new(product).count());
+            let new = Extent { shape, product: product.unwrap_or(NULL_I64) };
             self.extents.insert(raw.into(), new);
             new
         };
@@ -351,10 +378,10 @@ impl EventSink {
         event.args.get(arg).map_or(StrId::NULL, |raw| self.intern_value(raw))
     }
 
-    /// An argument as JSON text.
+    /// A list argument as JSON text, the same for all writers.
     pub(super) fn json(&mut self, event: &Event<'_>, arg: Arg) -> StrId {
         let Some(raw) = event.args.get(arg) else { return StrId::NULL };
-        self.intern_raw(RawStr { bytes: raw, escaped: false })
+        self.intern_raw(RawStr { bytes: &canonical(raw), escaped: false })
     }
 
     pub(super) fn intern_value(&mut self, raw: &[u8]) -> StrId {
@@ -401,9 +428,9 @@ impl EventSink {
 fn product(raw: &[u8]) -> Option<i64> {
     let inner = raw.strip_prefix(b"\"").and_then(|r| r.strip_suffix(b"\"")).unwrap_or(raw);
     let inner = inner.strip_prefix(b"[").and_then(|r| r.strip_suffix(b"]")).unwrap_or(inner);
-    inner
-        .split(|&b| b == b',')
-        .try_fold(1_i64, |product, part| product.checked_mul(number::integer(part.trim_ascii())?))
+    inner.split(|&b| b == b',').try_fold(1_i64, |product, part| {
+        product.checked_mul(number::integer(part.trim_ascii())?.count()?)
+    })
 }
 
 /// A list of numbers as `[8, 1, 1]`, however it was written: over several lines, as a string.
@@ -419,5 +446,5 @@ fn shape(raw: &[u8]) -> Option<String> {
 /// `0` or `"stream 7"`.
 fn lane_number(raw: &[u8]) -> i32 {
     let digits = raw.strip_prefix(b"\"stream ").and_then(|r| r.strip_suffix(b"\"")).unwrap_or(raw);
-    number::integer(digits).and_then(|n| i32::try_from(n).ok()).unwrap_or(NULL_I32)
+    number::integer(digits).and_then(RawInteger::number).unwrap_or(NULL_I32)
 }

@@ -13,6 +13,7 @@ use super::event::Event;
 use super::event_columns::{EventHeader, EventSink};
 use crate::json::lexer::RawStr;
 use crate::json::number;
+use crate::quantity::{RawDecimal, RawInteger};
 use crate::timeline::begin_end_event::BeginEndEvent;
 use crate::timeline::kernel_name::memcpy_kind;
 use crate::warnings::Issue;
@@ -51,11 +52,11 @@ impl EventSink {
             dur_ns: base.dur_ns,
             self_dur_ns: base.dur_ns,
             thread: base.thread,
-            tid: number::integer(event.tid).unwrap_or(NULL_I64),
-            external_id: self.int(event, Arg::ExternalId),
+            tid: number::integer(event.tid).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            external_id: self.id(event, Arg::ExternalId),
             record_function_id: self.record_function_id(event),
-            sequence: self.int(event, Arg::Sequence),
-            fwd_thread: self.int(event, Arg::FwdThread),
+            sequence: self.id(event, Arg::Sequence),
+            fwd_thread: self.id(event, Arg::FwdThread),
             input_dims: self.json(event, Arg::InputDims),
             input_types: self.json(event, Arg::InputTypes),
             call_stack: self.stack(event),
@@ -76,9 +77,9 @@ impl EventSink {
             dur_ns: base.dur_ns,
             self_dur_ns: base.dur_ns,
             thread: base.thread,
-            tid: number::integer(event.tid).unwrap_or(NULL_I64),
-            correlation: self.int(event, Arg::Correlation),
-            external_id: self.int(event, Arg::ExternalId),
+            tid: number::integer(event.tid).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            correlation: self.id(event, Arg::Correlation),
+            external_id: self.id(event, Arg::ExternalId),
             ..RuntimeCall::null_row()
         };
         push_with_rest!(self, runtime_calls, row, event, TAKEN);
@@ -104,8 +105,8 @@ impl EventSink {
             dur_ns: base.dur_ns,
             self_dur_ns: base.dur_ns,
             thread: base.thread,
-            tid: number::integer(event.tid).unwrap_or(NULL_I64),
-            external_id: self.int(event, Arg::ExternalId),
+            tid: number::integer(event.tid).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            external_id: self.id(event, Arg::ExternalId),
             record_function_id: self.record_function_id(event),
             input_dims: self.json(event, Arg::InputDims),
             input_types: self.json(event, Arg::InputTypes),
@@ -126,10 +127,10 @@ impl EventSink {
             dur_ns: base.dur_ns,
             self_dur_ns: base.dur_ns,
             thread: base.thread,
-            tid: number::integer(event.tid).unwrap_or(NULL_I64),
-            python_id: self.int(event, Arg::PythonId),
-            python_parent_id: self.int(event, Arg::PythonParentId),
-            module_id: self.int(event, Arg::PythonModuleId),
+            tid: number::integer(event.tid).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            python_id: self.id(event, Arg::PythonId),
+            python_parent_id: self.id(event, Arg::PythonParentId),
+            module_id: self.id(event, Arg::PythonModuleId),
             ..PythonFrame::null_row()
         };
         self.columns.has_stacks = true;
@@ -163,19 +164,19 @@ impl EventSink {
             device,
             stream,
             thread: base.thread,
-            correlation: self.int(event, Arg::Correlation),
-            external_id: self.int(event, Arg::ExternalId),
+            correlation: self.id(event, Arg::Correlation),
+            external_id: self.id(event, Arg::ExternalId),
             graph_id: self.graph_id(event, Arg::GraphId),
             graph_node_id: self.graph_id(event, Arg::GraphNodeId),
             grid: grid.shape,
             block: block.shape,
             blocks: grid.product,
             block_threads: block.product,
-            registers: self.int32(event, Arg::Registers),
-            shared_memory_bytes: self.int(event, Arg::SharedMemory),
-            blocks_per_sm: self.float(event, Arg::BlocksPerSm),
-            warps_per_sm: self.float(event, Arg::WarpsPerSm),
-            occupancy_ratio: self.float(event, Arg::Occupancy) / 100.0,
+            registers: self.number(event, Arg::Registers),
+            shared_memory_bytes: self.bytes(event, Arg::SharedMemory),
+            blocks_per_sm: self.decimal(event, Arg::BlocksPerSm, RawDecimal::rate),
+            warps_per_sm: self.decimal(event, Arg::WarpsPerSm, RawDecimal::rate),
+            occupancy_ratio: self.decimal(event, Arg::Occupancy, RawDecimal::ratio_of_percent),
             tensor_cores: name.tensor_cores,
             ..Kernel::null_row()
         };
@@ -198,12 +199,12 @@ impl EventSink {
             device,
             stream,
             thread: base.thread,
-            correlation: self.int(event, Arg::Correlation),
-            external_id: self.int(event, Arg::ExternalId),
+            correlation: self.id(event, Arg::Correlation),
+            external_id: self.id(event, Arg::ExternalId),
             graph_id: self.graph_id(event, Arg::GraphId),
             graph_node_id: self.graph_id(event, Arg::GraphNodeId),
-            bytes: self.int(event, Arg::Bytes),
-            bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
+            bytes: self.bytes(event, Arg::Bytes),
+            bandwidth_gb_per_s: self.decimal(event, Arg::Bandwidth, RawDecimal::rate),
             ..Memcpy::null_row()
         };
         push_with_rest!(self, memcpys, row, event, TAKEN);
@@ -221,12 +222,12 @@ impl EventSink {
             device,
             stream,
             thread: base.thread,
-            correlation: self.int(event, Arg::Correlation),
-            external_id: self.int(event, Arg::ExternalId),
+            correlation: self.id(event, Arg::Correlation),
+            external_id: self.id(event, Arg::ExternalId),
             graph_id: self.graph_id(event, Arg::GraphId),
             graph_node_id: self.graph_id(event, Arg::GraphNodeId),
-            bytes: self.int(event, Arg::Bytes),
-            bandwidth_gb_per_s: self.float(event, Arg::Bandwidth),
+            bytes: self.bytes(event, Arg::Bytes),
+            bandwidth_gb_per_s: self.decimal(event, Arg::Bandwidth, RawDecimal::rate),
             ..Memset::null_row()
         };
         push_with_rest!(self, memsets, row, event, TAKEN);
@@ -244,10 +245,10 @@ impl EventSink {
             device,
             stream: if stream < 0 { NULL_I32 } else { stream },
             thread: base.thread,
-            correlation: self.int(event, Arg::Correlation),
-            external_id: self.int(event, Arg::ExternalId),
-            wait_on_stream: self.int(event, Arg::WaitOnStream),
-            wait_on_record: self.int(event, Arg::WaitOnRecord),
+            correlation: self.id(event, Arg::Correlation),
+            external_id: self.id(event, Arg::ExternalId),
+            wait_on_stream: self.id(event, Arg::WaitOnStream),
+            wait_on_record: self.id(event, Arg::WaitOnRecord),
             ..DeviceSync::null_row()
         };
         push_with_rest!(self, device_syncs, row, event, TAKEN);
@@ -263,33 +264,33 @@ impl EventSink {
             ts_ns: base.ts_ns,
             dur_ns: base.dur_ns,
             device: self.device(event),
-            stream: self.int32(event, Arg::Stream),
+            stream: self.number(event, Arg::Stream),
             thread: base.thread,
             ..ProfilerRange::null_row()
         };
         for &(key, value) in &event.args.others {
-            let Some(value) = number::float(value) else { continue };
+            let Some(value) = number::decimal(value) else { continue };
             let name = self.intern_raw(RawStr::escaped_if_needed(key));
             let event_id = base.event_id;
             self.columns.range_counters.push_sparse(RangeCounter {
                 rank: 0,
                 event_id,
                 name,
-                value,
+                value: value.of_unknown_unit(),
             });
         }
         let table = &mut self.columns.profiler_ranges;
         let at = table.len();
         table.push_sparse(row);
         table.args.push_sparse_with(at, |out| {
-            event.args.write_rest_where(TAKEN, |value| number::float(value).is_none(), out);
+            event.args.write_rest_where(TAKEN, |value| number::decimal(value).is_none(), out);
         });
         TableId::ProfilerRanges
     }
 
     /// 0 is what the profiler writes outside of graphs.
     fn graph_id(&mut self, event: &Event<'_>, arg: Arg) -> i64 {
-        match self.int(event, arg) {
+        match self.id(event, arg) {
             0 => NULL_I64,
             id => id,
         }
@@ -297,7 +298,7 @@ impl EventSink {
 
     /// 0 is what the profiler writes while no execution trace is being recorded.
     fn record_function_id(&mut self, event: &Event<'_>) -> i64 {
-        match self.int(event, Arg::RecordFunctionId) {
+        match self.id(event, Arg::RecordFunctionId) {
             id if id > 0 => id,
             _ => NULL_I64,
         }
@@ -330,15 +331,15 @@ impl EventSink {
             stream,
             group_name: self.text(event, Arg::GroupName),
             group_description: self.text(event, Arg::GroupDescription),
-            group_size: self.int32(event, Arg::GroupSize),
+            group_size: self.number(event, Arg::GroupSize),
             group_ranks: self.text(event, Arg::GroupRanks),
             dtype: self.text(event, Arg::Dtype),
-            input_elements: self.int(event, Arg::InElements),
-            output_elements: self.int(event, Arg::OutElements),
-            sequence: self.int(event, Arg::CollectiveSequence),
+            input_elements: self.count(event, Arg::InElements),
+            output_elements: self.count(event, Arg::OutElements),
+            sequence: self.id(event, Arg::CollectiveSequence),
             comms_id: self.text(event, Arg::CommsId),
-            correlation: self.int(event, Arg::Correlation),
-            external_id: self.int(event, Arg::ExternalId),
+            correlation: self.id(event, Arg::Correlation),
+            external_id: self.id(event, Arg::ExternalId),
             ..Collective::null_row()
         };
         self.columns.collectives.push_sparse(row);
@@ -360,20 +361,17 @@ impl EventSink {
         let name = self.intern_opt(event.name);
         let thread = self.lane(event.pid, event.tid);
         if self.columns.strings.get(name) == "[memory]" && event.args.get(Arg::Bytes).is_some() {
-            let bytes = self.int(event, Arg::Bytes);
-            if bytes == NULL_I64 {
-                return None;
-            }
+            let bytes = self.integer(event, Arg::Bytes, RawInteger::byte_change)?;
             let row = MemoryEvent {
                 event_id,
                 ts_ns,
                 thread,
-                device_type: self.int32(event, Arg::DeviceType),
-                device: self.int32(event, Arg::DeviceId),
-                address: self.int(event, Arg::Address),
+                device_type: self.number(event, Arg::DeviceType),
+                device: self.number(event, Arg::DeviceId),
+                address: self.id(event, Arg::Address),
                 bytes,
-                total_allocated_bytes: self.int(event, Arg::TotalAllocated),
-                total_reserved_bytes: self.int(event, Arg::TotalReserved),
+                total_allocated_bytes: self.bytes(event, Arg::TotalAllocated),
+                total_reserved_bytes: self.bytes(event, Arg::TotalReserved),
                 ..MemoryEvent::null_row()
             };
             push_with_rest!(self, memory_events, row, event, TAKEN);
@@ -393,7 +391,7 @@ impl EventSink {
         let ts_ns = self.point(event)?;
         let row = Flow {
             event_id,
-            id: event.id.and_then(number::integer).unwrap_or(NULL_I64),
+            id: event.id.and_then(number::integer).and_then(RawInteger::id).unwrap_or(NULL_I64),
             category,
             phase: self.columns.strings.intern(match event.phase {
                 b's' => "s",
@@ -431,10 +429,13 @@ impl EventSink {
                 [] => StrId::NULL,
                 _ => self.intern_raw(RawStr::escaped_if_needed(key)),
             };
-            let value = number::float(value).unwrap_or_else(|| {
-                self.columns.issues.add(Issue::BadNumber);
-                f64::NAN
-            });
+            let value = number::decimal(value).map_or_else(
+                || {
+                    self.columns.issues.add(Issue::BadNumber);
+                    f64::NAN
+                },
+                RawDecimal::of_unknown_unit,
+            );
             let row = Counter {
                 event_id,
                 ts_ns,

@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use trace_model::Capability;
 
-use crate::json::{number, time};
+use crate::json::number;
+use crate::quantity::RawInteger;
 use crate::timeline::metadata::{
     DeviceProperties, Metadata, ProcessorProperties, UnprofiledStepTimes,
 };
@@ -52,7 +53,7 @@ pub(super) fn parse(entries: &[(String, Vec<u8>)]) -> Metadata {
             "distributedInfo" => distributed_info(&mut metadata, text),
             // Composer's.
             "global_rank" => {
-                let rank = number::integer(text).and_then(|rank| i32::try_from(rank).ok());
+                let rank = number::integer(text).and_then(RawInteger::number);
                 let stated = rank.filter(|&rank| rank >= 0).map(|rank| (rank, "global_rank"));
                 metadata.rank = metadata.rank.or(stated);
                 rank.is_some()
@@ -62,7 +63,7 @@ pub(super) fn parse(entries: &[(String, Vec<u8>)]) -> Metadata {
             "processorProperties" => processor_properties(&mut metadata, text),
             "unprofiledSteps" => unprofiled_steps(&mut metadata, text),
             "baseTimeNanoseconds" => {
-                metadata.base_time_ns = number::integer(text).filter(|&ns| time::is_time(ns));
+                metadata.base_time_ns = number::integer(text).and_then(RawInteger::time_ns);
                 metadata.base_time_ns.is_some()
             }
             "host_name" | "hostname" => {
@@ -100,7 +101,7 @@ fn device_properties(metadata: &mut Metadata, text: &[u8]) -> bool {
         .map(|(i, p)| DeviceProperties {
             id: int32(&p.id).unwrap_or(i as i32),
             name: p.name.as_str().unwrap_or_default().to_owned(),
-            total_memory_bytes: int64(&p.total_global_mem),
+            total_memory_bytes: integer(&p.total_global_mem).and_then(RawInteger::bytes),
             compute_major: int32(&p.compute_major),
             compute_minor: int32(&p.compute_minor),
             sm_count: int32(&p.num_sms),
@@ -131,23 +132,23 @@ fn processor_properties(metadata: &mut Metadata, text: &[u8]) -> bool {
 fn unprofiled_steps(metadata: &mut Metadata, text: &[u8]) -> bool {
     let Ok(entry) = serde_json::from_slice::<Value>(text) else { return false };
     let count = int32(&entry["count"]).filter(|&count| count > 0);
-    let mean_ns = int64(&entry["mean_ns"]).filter(|&ns| ns > 0);
+    let mean_ns = integer(&entry["mean_ns"]).and_then(RawInteger::dur_ns);
     let times = count.zip(mean_ns);
     metadata.unprofiled_steps =
         times.map(|(count, mean_ns)| UnprofiledStepTimes { count, mean_ns });
     times.is_some()
 }
 
-fn int64(value: &Value) -> Option<i64> {
+fn integer(value: &Value) -> Option<RawInteger> {
     match value {
-        Value::Number(n) => n.as_i64(),
+        Value::Number(n) => n.as_i64().map(RawInteger::new),
         Value::String(s) => number::integer(s.as_bytes()),
         _ => None,
     }
 }
 
 fn int32(value: &Value) -> Option<i32> {
-    int64(value).and_then(|v| i32::try_from(v).ok())
+    integer(value)?.number()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::json::lexer::{LexError, Lexer};
 use crate::json::number;
 use crate::json::stream::Text;
-use crate::json::time::is_time;
+use crate::quantity::RawInteger;
 use crate::warnings::{Issue, Issues};
 
 /// Categories in the order of PyTorch's numbers for them.
@@ -35,13 +35,14 @@ const NANOSECONDS_FROM: u64 = 100_000_000_000_000_000;
 const MAX_NUMBERS: usize = 64;
 
 type Sizes = [i64; CATEGORIES.len()];
+/// Time (null before the recording), number of the action, bytes, number of the category.
+type Action = (i64, u8, i64, u8);
 
 /// One memory timeline, read; its times are as written, in nanoseconds since 1970.
 #[derive(Debug, Default)]
 pub(crate) struct Curve {
     moments: Vec<(i64, Sizes)>,
-    /// Time (absent before the recording), action, bytes, category.
-    actions: Vec<(i64, u8, i64, u8)>,
+    actions: Vec<Action>,
     is_raw: bool,
     issues: Issues,
     pub(crate) json_bytes: u64,
@@ -123,7 +124,7 @@ impl Curve {
     fn read_sizes(
         &mut self,
         text: &mut Text<'_>,
-        times: &[Option<i64>],
+        times: &[Option<RawInteger>],
     ) -> Result<Result<(), LexError>, Unreadable> {
         let mut times = times.iter();
         let mut result = Ok(());
@@ -132,7 +133,11 @@ impl Curve {
                 Ok(Next::Item(row)) => {
                     let time = times.next().copied().flatten().and_then(time_ns);
                     // The first number is 0: where PyTorch's plot begins to stack.
-                    let sizes: Option<Vec<i64>> = row.iter().skip(1).copied().collect();
+                    let sizes: Option<Vec<i64>> = row
+                        .iter()
+                        .skip(1)
+                        .map(|size| size.and_then(RawInteger::byte_change))
+                        .collect();
                     match (time, sizes.as_deref().map(Sizes::try_from)) {
                         (Some(time), Some(Ok(sizes))) => self.moments.push((time, sizes)),
                         _ => self.issues.add(Issue::TimelineEntry),
@@ -169,19 +174,11 @@ impl Curve {
         Ok(result)
     }
 
-    fn add_action(&mut self, row: &[Option<i64>]) {
-        let &[Some(time), Some(action), Some(bytes), Some(category)] = row else {
-            return self.issues.add(Issue::TimelineEntry);
-        };
-        let known = (1..=ACTIONS.len() as i64).contains(&action)
-            && (0..CATEGORIES.len() as i64).contains(&category);
-        if !known {
-            return self.issues.add(Issue::TimelineEntry);
+    fn add_action(&mut self, row: &[Option<RawInteger>]) {
+        match action(row) {
+            Some(action) => self.actions.push(action),
+            None => self.issues.add(Issue::TimelineEntry),
         }
-        // A negative time means before the recording.
-        let time = if time < 0 { Some(NULL_I64) } else { time_ns(time) };
-        let Some(time) = time else { return self.issues.add(Issue::TimelineEntry) };
-        self.actions.push((time, action as u8, bytes, category as u8));
     }
 
     /// Sizes from actions: a moment is each new time, in the order of the file.
@@ -293,10 +290,21 @@ impl Curve {
 
 /// Converts a time to nanoseconds: newer exports of sizes use microseconds, raw and old exports use nanoseconds.
 /// Returns `None` if it is out of range.
-fn time_ns(time: i64) -> Option<i64> {
-    let is_us = time.unsigned_abs() < NANOSECONDS_FROM;
-    let ns = if is_us { time.checked_mul(1000)? } else { time };
-    is_time(ns).then_some(ns)
+fn time_ns(time: RawInteger) -> Option<i64> {
+    let is_us = time.id()?.unsigned_abs() < NANOSECONDS_FROM;
+    if is_us { time.time_us() } else { time.time_ns() }
+}
+
+/// Returns an action; `None` if PyTorch does not write such an entry.
+fn action(row: &[Option<RawInteger>]) -> Option<Action> {
+    let &[Some(time), Some(action), Some(bytes), Some(category)] = row else { return None };
+    let number = |raw: RawInteger| u8::try_from(raw.number()?).ok();
+    let action = number(action).filter(|&action| (1..=ACTIONS.len()).contains(&action.into()))?;
+    let category = number(category).filter(|&category| usize::from(category) < CATEGORIES.len())?;
+    // A negative time means before the recording.
+    let is_before = time.id()? < 0;
+    let time_ns = if is_before { NULL_I64 } else { time_ns(time)? };
+    Some((time_ns, action, bytes.byte_change()?, category))
 }
 
 /// Passes over a comma; the end of the list, or what `read` makes of the next item.
@@ -320,12 +328,12 @@ fn open(lexer: &mut Lexer<'_>) -> Result<Next<()>, LexError> {
 }
 
 /// One number of a list; null if it is not a number.
-fn element(lexer: &mut Lexer<'_>) -> Result<Next<Option<i64>>, LexError> {
+fn element(lexer: &mut Lexer<'_>) -> Result<Next<Option<RawInteger>>, LexError> {
     item(lexer, |lexer| Ok(number::integer(lexer.value()?)))
 }
 
 /// A list of numbers.
-fn entry(lexer: &mut Lexer<'_>) -> Result<Next<Vec<Option<i64>>>, LexError> {
+fn entry(lexer: &mut Lexer<'_>) -> Result<Next<Vec<Option<RawInteger>>>, LexError> {
     item(lexer, |lexer| {
         lexer.expect(b'[')?;
         rest(lexer)
@@ -333,7 +341,7 @@ fn entry(lexer: &mut Lexer<'_>) -> Result<Next<Vec<Option<i64>>>, LexError> {
 }
 
 /// The numbers of a list from here to its end.
-fn rest(lexer: &mut Lexer<'_>) -> Result<Vec<Option<i64>>, LexError> {
+fn rest(lexer: &mut Lexer<'_>) -> Result<Vec<Option<RawInteger>>, LexError> {
     let mut numbers = Vec::with_capacity(9);
     while let Next::Item(number) = element(lexer)? {
         if numbers.len() == MAX_NUMBERS {

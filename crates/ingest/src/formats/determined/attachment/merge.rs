@@ -6,6 +6,7 @@ use trace_model::{StrId, Strings, Warning};
 
 use super::units::{GIGABIT, GIGABYTE, Metric, Scale, metric};
 use crate::formats::determined::metrics::{Kind, Metrics, Point, Precision};
+use crate::quantity::RawDecimal;
 use crate::warnings::run_warning;
 
 /// Values of one sample that differ by more than this are not the same sample in another precision.
@@ -142,8 +143,20 @@ impl Merged {
                 sample.value *= GIGABIT;
             }
         }
-        // Values that overflow in their unit are not measurements.
-        self.samples.retain(|sample| sample.value.is_finite());
+        let read = self.samples.len();
+        let Self { series, samples, .. } = self;
+        samples.retain(|sample| {
+            let metric = series[sample.series as usize].metric;
+            let value = RawDecimal::new(sample.value);
+            value.is_some_and(|value| metric.is_none_or(|m| value.sample(m.unit).is_some()))
+        });
+        let impossible = (read - self.samples.len()) as u64;
+        if impossible > 0 {
+            let message =
+                "values that no machine can have (negative, percentages above 100) were dropped";
+            let warning = run_warning("impossible-metric", String::new(), message.to_owned());
+            warnings.push(Warning { count: impossible, ..warning });
+        }
         if migrated > 0 {
             let message = "free memory is in GB, as in rows that Determined's optional migration copies: it was \
                            converted, and so was network throughput at the same time, from Gbit/s";

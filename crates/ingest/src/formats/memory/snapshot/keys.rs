@@ -3,6 +3,7 @@
 use trace_model::{StrId, Strings};
 
 use crate::formats::pickle::{Graph, Kind, ObjectId, Value};
+use crate::quantity::RawInteger;
 
 macro_rules! keys {
     ($($variant:ident = $text:literal,)+) => {
@@ -93,16 +94,20 @@ impl Entry {
         self.values[key as usize]
     }
 
-    pub(super) fn int(&self, key: Key) -> Option<i64> {
+    pub(super) fn integer(&self, key: Key) -> Option<RawInteger> {
         match self.get(key) {
-            Value::Int(value) if value != i64::MIN => Some(value),
+            Value::Int(value) => Some(RawInteger::new(value)),
             _ => None,
         }
     }
 
-    /// A size: an integer that is not negative.
-    pub(super) fn size(&self, key: Key) -> Option<i64> {
-        self.int(key).filter(|&size| size >= 0)
+    /// An address or a stream.
+    pub(super) fn id(&self, key: Key) -> Option<i64> {
+        self.integer(key)?.id()
+    }
+
+    pub(super) fn bytes(&self, key: Key) -> Option<i64> {
+        self.integer(key)?.bytes()
     }
 
     pub(super) fn str(&self, key: Key) -> StrId {

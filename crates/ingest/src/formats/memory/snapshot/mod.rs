@@ -25,7 +25,7 @@ use self::stacks::Stacks;
 pub(crate) use self::stacks::is_user;
 use crate::formats::pickle::{self, Cursor, Graph, Kind, ObjectId, Value};
 use crate::input::decompress::JsonInput;
-use crate::json::time::is_time;
+use crate::quantity::RawInteger;
 use crate::warnings::{Issue, Issues};
 
 /// Number of a device that is past anything a machine has.
@@ -167,18 +167,19 @@ impl Reader {
             if !self.entry(value, &mut entry) {
                 continue;
             }
-            let Some(total_bytes) = entry.size(Key::TotalSize) else {
+            let Some(total_bytes) = entry.bytes(Key::TotalSize) else {
                 self.issues.add(Issue::SnapshotEntry);
                 continue;
             };
             let segment = self.segments.len() as i64;
-            let device = entry.int(Key::Device).and_then(|d| i32::try_from(d).ok()).unwrap_or(0);
-            let opt = |key| entry.int(key).unwrap_or(NULL_I64);
+            let device = entry.integer(Key::Device).and_then(RawInteger::number).unwrap_or(0);
+            let id = |key| entry.id(key).unwrap_or(NULL_I64);
+            let bytes = |key| entry.bytes(key).unwrap_or(NULL_I64);
             let row = SnapshotSegment {
                 segment,
                 device,
-                address: opt(Key::Address),
-                stream: opt(Key::Stream),
+                address: id(Key::Address),
+                stream: id(Key::Stream),
                 kind: entry.str(Key::SegmentType),
                 pool: match entry.get(Key::SegmentPoolId) {
                     Value::None => StrId::NULL,
@@ -189,9 +190,9 @@ impl Reader {
                 },
                 is_expandable: entry.get(Key::IsExpandable) == Value::Bool(true),
                 total_bytes,
-                allocated_bytes: opt(Key::AllocatedSize),
-                active_bytes: opt(Key::ActiveSize),
-                requested_bytes: opt(Key::RequestedSize),
+                allocated_bytes: bytes(Key::AllocatedSize),
+                active_bytes: bytes(Key::ActiveSize),
+                requested_bytes: bytes(Key::RequestedSize),
                 stack: self.stack(&entry),
                 ..SnapshotSegment::null_row()
             };
@@ -222,19 +223,19 @@ impl Reader {
             if !self.entry(value, &mut entry) {
                 continue;
             }
-            let (Some(size_bytes), state) = (entry.size(Key::Size), entry.str(Key::State)) else {
+            let (Some(size_bytes), state) = (entry.bytes(Key::Size), entry.str(Key::State)) else {
                 self.issues.add(Issue::SnapshotEntry);
                 continue;
             };
             // Newer snapshots say where a block is; older ones only that it follows the one before.
-            address = entry.int(Key::Address).unwrap_or(address);
+            address = entry.id(Key::Address).unwrap_or(address);
             let first = entry
                 .list(&self.graph, Key::History)
                 .and_then(|history| self.graph.items(history).next())
                 .filter(|&first| past.read(&self.graph, &self.keys, first));
             let (asked, stack) = match first {
-                Some(_) => (past.size(Key::RealSize), self.stack(&past)),
-                None => (entry.size(Key::RequestedSize), self.stack(&entry)),
+                Some(_) => (past.bytes(Key::RealSize), self.stack(&past)),
+                None => (entry.bytes(Key::RequestedSize), self.stack(&entry)),
             };
             let is_active = self.strings.get(state).starts_with("active");
             // Without a history, torch before 2.0 does not record requested sizes.
@@ -285,14 +286,13 @@ impl Reader {
             }
             let name = entry.str(Key::Action);
             let action = Action::parse(self.strings.get(name));
-            let address = entry.int(Key::Addr).or_else(|| entry.int(Key::Address));
-            let bytes = entry.size(Key::Size);
+            let address = entry.id(Key::Addr).or_else(|| entry.id(Key::Address));
+            let bytes = entry.bytes(Key::Size);
             if name.is_null() || (action.needs_place() && (address.is_none() || bytes.is_none())) {
                 self.issues.add(Issue::SnapshotEntry);
                 continue;
             }
-            let time = entry.int(Key::TimeUs).filter(|&us| us > 0);
-            let time = time.and_then(|us| us.checked_mul(1000)).filter(|&ns| is_time(ns));
+            let time = entry.integer(Key::TimeUs).and_then(RawInteger::time_us);
             if entry.get(Key::SegmentPoolId) != Value::None
                 && let Some(key) = self.strings.find("segment_pool_id")
             {
@@ -305,12 +305,12 @@ impl Reader {
             let mut row = SnapshotEvent {
                 device,
                 position,
-                ts_ns: time.unwrap_or(NULL_I64),
+                ts_ns: time.filter(|&ns| ns > 0).unwrap_or(NULL_I64),
                 action: name,
                 address: address.unwrap_or(NULL_I64),
                 bytes: bytes.unwrap_or(NULL_I64),
-                stream: entry.int(Key::Stream).unwrap_or(NULL_I64),
-                device_free_bytes: entry.size(Key::DeviceFree).unwrap_or(NULL_I64),
+                stream: entry.id(Key::Stream).unwrap_or(NULL_I64),
+                device_free_bytes: entry.bytes(Key::DeviceFree).unwrap_or(NULL_I64),
                 category: entry.str(Key::Category),
                 stack: self.stack(&entry),
                 args: args.unwrap_or_default(),

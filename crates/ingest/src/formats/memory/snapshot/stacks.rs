@@ -10,6 +10,7 @@ use trace_model::{StrId, Strings};
 
 use super::keys::{Entry, Key, Keys, as_list};
 use crate::formats::pickle::{Graph, ObjectId, Value};
+use crate::quantity::RawInteger;
 
 /// Frames shown in the text of a stack.
 const SHOWN: usize = 24;
@@ -361,7 +362,7 @@ fn shown(name: StrId, file: StrId, line: i32, strings: &Strings) -> String {
 /// Snapshots made from a profile have complete frames as names: `train.py(8): step`.
 fn frame(entry: &Entry, strings: &mut Strings) -> Frame {
     let (name, file) = (entry.str(Key::Name), entry.str(Key::Filename));
-    let line = entry.int(Key::Line).and_then(|line| i32::try_from(line).ok()).unwrap_or(NULL_I32);
+    let line = entry.integer(Key::Line).and_then(RawInteger::number).unwrap_or(NULL_I32);
     if strings.get(file) == "none" {
         let parts = strings.get(name).split_once("): ").and_then(|(place, function)| {
             let (file, line) = place.rsplit_once('(')?;
