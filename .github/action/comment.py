@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Comments on a pull request for the GitHub Action. A later call with the same key updates the comment.
 
-A hidden marker at the start of the comment holds the key. What goes wrong is a warning: a report that cannot be posted, as
-from a fork whose token may only read, does not fail the job.
+A hidden marker at the start of the comment holds the key. Anyone can write a comment with the marker, so only a comment by
+the owner of the token is updated. What goes wrong is a warning: a report that cannot be posted, as from a fork whose token
+may only read, does not fail the job.
 """
 
 import json
@@ -16,9 +17,9 @@ COMMENT_LIMIT_CHARS = 65_536
 PAGE_SIZE = 100
 
 
-def call(method, path, content=None):
+def send(method, url, content):
     request = urllib.request.Request(
-        f"{os.environ['GITHUB_API_URL']}/repos/{os.environ['GITHUB_REPOSITORY']}/{path}",
+        url,
         method=method,
         data=None if content is None else json.dumps(content).encode(),
         headers={
@@ -30,6 +31,19 @@ def call(method, path, content=None):
     )
     with urllib.request.urlopen(request, timeout=30) as response:
         return json.load(response)
+
+
+def call(method, path, content=None):
+    return send(method, f"{os.environ['GITHUB_API_URL']}/repos/{os.environ['GITHUB_REPOSITORY']}/{path}", content)
+
+
+def token_owner_id():
+    """The number of the user or bot that comments with the token. REST does not tell it for the token of a job."""
+    answer = send("POST", os.environ["GITHUB_GRAPHQL_URL"], {"query": "query { viewer { databaseId } }"})
+    owner = (answer.get("data") or {}).get("viewer") or {}
+    if not owner.get("databaseId"):
+        raise ValueError("GitHub does not say who owns the token")
+    return owner["databaseId"]
 
 
 def pull_request_number():
@@ -47,12 +61,15 @@ def marker():
 
 
 def earlier_comment(number):
-    """The comment with the marker, if there is one."""
+    """The comment with the marker that the owner of the token wrote, if there is one."""
+    owner_id = token_owner_id()
     page = 1
     while True:
         comments = call("GET", f"issues/{number}/comments?per_page={PAGE_SIZE}&page={page}")
         for comment in comments:
-            if (comment["body"] or "").startswith(marker()):
+            # The account of an author may be deleted.
+            author = comment["user"] or {}
+            if author.get("id") == owner_id and (comment["body"] or "").startswith(marker()):
                 return comment
         if len(comments) < PAGE_SIZE:
             return None

@@ -11,6 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+# The numbers of `github-actions[bot]`, which owns the token of a job, and of another user.
+TOKEN_OWNER = {"id": 41898282}
+STRANGER = {"id": 1}
+
 
 class FakeApi(ThreadingHTTPServer):
     """Keeps the comments of pull request 7, and answers with `refusal` instead if that is set."""
@@ -20,6 +24,7 @@ class FakeApi(ThreadingHTTPServer):
         self.comments = []
         self.requests = []
         self.refusal = None
+        self.tells_owner = True
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def url(self):
@@ -45,6 +50,9 @@ class Handler(BaseHTTPRequestHandler):
         api.requests.append((self.command, url.path))
         if api.refusal or self.headers["Authorization"] != "Bearer secret":
             return self.answer(api.refusal or 401, {"message": "refused"})
+        if self.command == "POST" and url.path == "/graphql":
+            viewer = {"databaseId": TOKEN_OWNER["id"]} if api.tells_owner else None
+            return self.answer(200, {"data": {"viewer": viewer}})
         if self.command == "GET" and url.path == "/repos/o/r/issues/7/comments":
             query = parse_qs(url.query)
             size, page = int(query["per_page"][0]), int(query["page"][0])
@@ -52,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "POST" and url.path == "/repos/o/r/issues/7/comments":
             if len(content["body"]) > 65_536:
                 return self.answer(422, {"message": "body is too long"})
-            comment = {"id": len(api.comments) + 1, "html_url": "https://comment", **content}
+            comment = {"id": len(api.comments) + 1, "html_url": "https://comment", "user": TOKEN_OWNER, **content}
             api.comments.append(comment)
             return self.answer(201, comment)
         if self.command == "PATCH" and (found := re.fullmatch(r"/repos/o/r/issues/comments/(\d+)", url.path)):

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 from unittest import mock
 
-from github import FakeApi, Runner
+from github import STRANGER, TOKEN_OWNER, FakeApi, Runner
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("ADVISOR", str(Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/advisor"))
@@ -51,6 +51,7 @@ class ActionTest(unittest.TestCase):
             "ADVISOR_CACHE_DIR": self.cache,
             "GITHUB_API_URL": self.api.url(),
             "GITHUB_EVENT_PATH": str(self.folder / "event.json"),
+            "GITHUB_GRAPHQL_URL": f"{self.api.url()}/graphql",
             "GITHUB_REPOSITORY": "o/r",
             "GITHUB_RUN_ID": "12",
             "GITHUB_SERVER_URL": "https://github.com",
@@ -130,7 +131,8 @@ class ActionTest(unittest.TestCase):
 
     def test_later_runs_update_their_comment(self):
         marker = f"<!-- trace-advisor: check {ROOT / 'examples/run'} -->"
-        self.api.comments.append({"id": 1, "body": f"> {marker}\n\nA reader quotes the report."})
+        quote = {"id": 1, "user": TOKEN_OWNER, "body": f"> {marker}\n\nA comment quotes the report."}
+        self.api.comments.append(quote)
         self.run_action()
         self.run_action(comment_key="other")
         self.run_action(arguments="--select IN001")
@@ -139,12 +141,29 @@ class ActionTest(unittest.TestCase):
         self.assertIn("GU001", self.api.comments[2]["body"])
 
     def test_earlier_comment_is_found_on_a_later_page(self):
-        self.api.comments += [{"id": i + 1, "body": None} for i in range(200)]
+        self.api.comments += [{"id": i + 1, "user": STRANGER, "body": None} for i in range(200)]
         program = self.program("# Report")
         self.run_action(program=program)
         self.run_action(program=program)
         self.assertEqual(len(self.api.comments), 201)
         self.assertEqual(self.api.requests.count(("PATCH", "/repos/o/r/issues/comments/201")), 1)
+
+    def test_comment_of_another_author_is_left_alone(self):
+        body = f"<!-- trace-advisor: check {ROOT / 'examples/run'} -->\nwritten to be replaced"
+        for author in (STRANGER, None):
+            self.api.comments.append({"id": len(self.api.comments) + 1, "user": author, "body": body})
+        program = self.program("# Report")
+        self.run_action(program=program)
+        self.run_action(program=program)
+        self.assertEqual([comment["body"] for comment in self.api.comments[:2]], [body, body])
+        self.assertEqual(len(self.api.comments), 3)
+        self.assertIn("# Report", self.api.comments[2]["body"])
+
+    def test_nothing_is_written_if_the_owner_of_the_token_is_unknown(self):
+        self.api.tells_owner = False
+        runner = self.run_action(program=self.program("# Report"))
+        self.assertIn("::warning::cannot comment on the pull request: GitHub does not say who owns the token", runner.log)
+        self.assertEqual(self.api.comments, [])
 
     def test_comment_that_is_refused_is_a_warning(self):
         self.api.refusal = 403

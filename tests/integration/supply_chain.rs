@@ -1,5 +1,5 @@
-//! Checks dependencies against `deny.toml` with `cargo metadata`, without the network, and the stated minimum version
-//! of Rust. The public workflow runs `cargo deny` itself, which also checks advisories.
+//! Checks dependencies against `deny.toml` with `cargo metadata`, without the network, the stated minimum version of Rust,
+//! and what workflows run. The public workflow runs `cargo deny` itself, which also checks advisories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -116,5 +116,113 @@ fn the_oldest_supported_rust_is_stated_everywhere() {
         (".github/workflows/ci.yml", &format!("RUSTUP_TOOLCHAIN: \"{version}\"")),
     ] {
         assert!(read(path).contains(statement), "{path} does not say `{statement}`");
+    }
+}
+
+/// Files of a folder with an extension, by their paths in the repository.
+fn files_in(folder: &str, extension: &str) -> Vec<String> {
+    let entries = repository().join(folder).read_dir().unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let has_extension = |name: &String| Path::new(name).extension().is_some_and(|e| e == extension);
+    names.filter(has_extension).map(|name| format!("{folder}/{name}")).collect()
+}
+
+fn workflows() -> Vec<String> {
+    let workflows = files_in(".github/workflows", "yml");
+    assert!(workflows.len() >= 4, "{workflows:?}");
+    workflows
+}
+
+/// The value of a key of YAML, if a line has that key, as a list item or not.
+fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let entry = line.trim_start();
+    let entry = entry.strip_prefix("- ").unwrap_or(entry);
+    entry.strip_prefix(key)?.strip_prefix(':').map(str::trim)
+}
+
+/// Returns true for `owner/name@COMMIT # v1.2.3`.
+fn is_pinned(used: &str) -> bool {
+    let Some((action, pin)) = used.split_once('@') else { return false };
+    let Some((commit, version)) = pin.split_once(" # v") else { return false };
+    action.contains('/')
+        && commit.len() == 40
+        && commit.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        && version.split('.').count() == 3
+        && version.split('.').all(|number| number.parse::<u32>().is_ok())
+}
+
+/// Whoever moves a tag changes what runs under it, with the permissions of the job.
+#[test]
+fn actions_of_others_are_pinned_to_commits() {
+    let mut paths = workflows();
+    paths.push("action.yml".to_owned());
+    let examples = [files_in("docs", "md"), vec!["README.md".to_owned()]].concat();
+    let mut pins: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in paths.iter().chain(&examples) {
+        let text = read(path);
+        for used in text.lines().filter_map(|line| value_of(line, "uses")) {
+            let is_ours = used.starts_with("./")
+                || (examples.contains(path) && used.starts_with("trace-advisor/trace-advisor@v"));
+            if is_ours {
+                continue;
+            }
+            assert!(
+                is_pinned(used),
+                "{path}: `{used}` is not pinned like `owner/name@COMMIT # v1.2.3`"
+            );
+            let (action, pin) = used.split_once('@').unwrap();
+            pins.entry(action.to_owned()).or_default().insert(pin.to_owned());
+        }
+    }
+    assert!(pins.len() > 10, "{pins:?}");
+    for (action, pins) in pins {
+        assert_eq!(pins.len(), 1, "{action} is used at several commits");
+    }
+}
+
+#[test]
+fn jobs_state_their_permissions() {
+    for path in workflows() {
+        let text = read(&path);
+        // Of pull requests from forks, these events run with secrets and a token that may write.
+        for event in ["pull_request_target", "workflow_run", "issue_comment"] {
+            assert!(!text.contains(event), "{path} runs on {event}");
+        }
+        assert!(
+            text.contains("\npermissions: {}\n"),
+            "{path}: jobs get nothing that they do not ask for"
+        );
+        let (_, jobs) = text.split_once("\njobs:\n").unwrap();
+        let is_job =
+            |line: &&str| line.starts_with("  ") && line[2..].starts_with(char::is_alphabetic);
+        let job_count = jobs.lines().filter(is_job).count();
+        let stated_count = jobs.lines().filter(|&line| line == "    permissions:").count();
+        assert!(job_count > 0, "{path}");
+        assert_eq!(stated_count, job_count, "{path}: permissions of jobs");
+    }
+}
+
+/// GitHub pastes the value of an expression into a script before the shell reads it. Names of branches, and titles of pull
+/// requests, would be commands; scripts get values as variables.
+#[test]
+fn nothing_is_pasted_into_scripts() {
+    let mut paths = workflows();
+    paths.extend(["action.yml".to_owned(), "docs/ci.md".to_owned(), "docs/page.md".to_owned()]);
+    for path in paths {
+        let text = read(&path);
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            if value_of(line, "run").is_none() {
+                continue;
+            }
+            let indent = line.find("run:").unwrap();
+            let is_script = |line: &&&str| {
+                line.trim().is_empty() || line.chars().take(indent + 1).all(|c| c == ' ')
+            };
+            let script = lines[at + 1..].iter().take_while(is_script);
+            for line in std::iter::once(line).chain(script) {
+                assert!(!line.contains("${{"), "{path}: pasted into a script: `{}`", line.trim());
+            }
+        }
     }
 }
