@@ -1,6 +1,7 @@
 //! The address of a scheduler.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// Scheme of addresses of DataFusion clusters.
@@ -19,6 +20,12 @@ impl SchedulerAddress {
     /// The address as HTTP has it.
     pub(crate) fn url(&self) -> String {
         format!("http://{}:{}", self.host, self.port)
+    }
+
+    /// Returns true if the host is this machine, as far as its name tells.
+    pub(crate) fn is_this_machine(&self) -> bool {
+        let ip = self.host.trim_matches(['[', ']']).parse::<IpAddr>();
+        self.host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
     }
 }
 
@@ -61,6 +68,21 @@ mod tests {
             ["", "scheduler", "df://scheduler", ":1", "a:b", "a:99999", "http://a:1", "a/b:1"]
         {
             assert!(text.parse::<SchedulerAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn is_this_machine_tells_loopback_from_other_hosts() {
+        for (text, expected) in [
+            ("localhost:1", true),
+            ("127.0.0.1:1", true),
+            ("[::1]:1", true),
+            ("scheduler:1", false),
+            ("10.0.0.1:1", false),
+            ("0.0.0.0:1", false),
+        ] {
+            let address = text.parse::<SchedulerAddress>().unwrap();
+            assert_eq!(address.is_this_machine(), expected, "{text}");
         }
     }
 }

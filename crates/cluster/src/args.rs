@@ -34,8 +34,8 @@ pub(crate) enum Command {
 /// `advisor-cluster scheduler`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SchedulerArgs {
-    /// Address and port to listen on
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:50050")]
+    /// Address and port to listen on; `0.0.0.0:50050` lets other machines in, and asks none of them for a password
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50050")]
     pub(crate) bind: SocketAddr,
     /// Time without a sign of life after which the shards of an executor are handed to others, at least 10 s
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = executor_timeout)]
@@ -48,8 +48,8 @@ pub(crate) struct ExecutorArgs {
     /// Address of the scheduler, such as `scheduler:50050`
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) scheduler: SchedulerAddress,
-    /// Address to listen on: the scheduler fetches results from there
-    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
+    /// Address to listen on: the scheduler fetches results from there; `0.0.0.0` if it is on another machine
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) bind: IpAddr,
     /// Port to listen on [default: any that is free]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
@@ -112,12 +112,26 @@ fn executor_timeout(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
-    use super::Args;
+    use super::{Args, Command};
 
     #[test]
     fn command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn services_listen_on_this_machine_unless_told_otherwise() {
+        let addresses = [
+            &["advisor-cluster", "scheduler"][..],
+            &["advisor-cluster", "executor", "--scheduler", "scheduler:50050"],
+        ]
+        .map(|args| match Args::try_parse_from(args).unwrap().command {
+            Command::Scheduler(args) => args.bind.ip(),
+            Command::Executor(args) => args.bind,
+            Command::Map(_) => unreachable!("no service"),
+        });
+        assert!(addresses.iter().all(|address| address.is_loopback()), "{addresses:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! `advisor-cluster executor`: Ballista's executor, with our operator.
 
 use std::io::{self, Write as _};
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -10,6 +10,7 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 
 use crate::args::ExecutorArgs;
 use crate::codec::MapCodec;
+use crate::exposure;
 
 /// Any number but 0 makes an executor wait for its scheduler, for any time.
 const WAIT_FOR_SCHEDULER: u16 = 1;
@@ -35,7 +36,17 @@ pub(crate) async fn run(args: &ExecutorArgs) -> anyhow::Result<()> {
         override_physical_codec: Some(Arc::new(MapCodec::default())),
         ..ExecutorProcessConfig::default()
     };
-    writeln!(io::stderr(), "executor: works for {scheduler}, results are on port {port}")?;
+    let address = SocketAddr::new(*bind, port);
+    if let Some(warning) = exposure::warning(address, "read the results of shards") {
+        writeln!(io::stderr(), "warning: {warning}")?;
+    } else if !scheduler.is_this_machine() {
+        writeln!(
+            io::stderr(),
+            "warning: a scheduler on another machine cannot fetch results from {address}: add `--bind 0.0.0.0`, or an \
+             address of this machine"
+        )?;
+    }
+    writeln!(io::stderr(), "executor: works for {scheduler}, results are on {address}")?;
     // Ends after Ctrl-C, or a request to end, once its tasks are done.
     Ok(start_executor_process(Arc::new(config)).await?)
 }

@@ -9,6 +9,7 @@ mod args;
 mod client;
 mod codec;
 mod executor;
+mod exposure;
 mod failure;
 mod job;
 mod logging;

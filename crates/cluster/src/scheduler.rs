@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::args::SchedulerArgs;
 use crate::codec::MapCodec;
-use crate::signals;
+use crate::{exposure, signals};
 
 /// Attempts to run a task, counting those that fail with an error of the system. Those of lost executors do not count.
 const TASK_ATTEMPTS: usize = 4;
@@ -45,6 +45,10 @@ pub(crate) async fn run(args: &SchedulerArgs) -> anyhow::Result<()> {
     let cluster = BallistaCluster::new_from_config(&config).await?;
     let scheduler =
         create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
+    let anyone_can = "run queries on the executors, and read and write what these can, the files of runs included";
+    if let Some(warning) = exposure::warning(address, anyone_can) {
+        writeln!(io::stderr(), "warning: {warning}")?;
+    }
     writeln!(io::stderr(), "scheduler: listens on {address}")?;
     tokio::select! {
         served = start_grpc_service_with_listener(listener, scheduler) => Ok(served?),

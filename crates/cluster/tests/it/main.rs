@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod errors;
+mod exposure;
 mod faults;
 mod reports;
 mod storage;

@@ -127,7 +127,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn start(mut command: Command, log: PathBuf) -> Self {
+    pub(crate) fn start(mut command: Command, log: PathBuf) -> Self {
         let file = File::options().create(true).append(true).open(&log).unwrap();
         command.stdout(Stdio::null()).stderr(file);
         Self { child: command.spawn().unwrap(), log }
