@@ -77,7 +77,7 @@ issues! {
         "sizes or stacks of the Flight Recorder that are far too long were left out";
     UnreadableMetadata = "unreadable-metadata", "a top-level entry other than the events is not valid JSON: ignored";
     DuplicateCorrelation = "duplicate-correlation",
-        "several host calls share a correlation id: device work was linked to the last";
+        "several host calls of a process share a correlation id: device work was linked to the last one before it";
     SharedCorrelation = "shared-correlation",
         "calls of several processes share correlation ids: device work was linked to none where times, kinds and devices leave several processes";
     OperatorTimesOnDevice = "operator-times-on-device",

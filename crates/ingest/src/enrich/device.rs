@@ -27,7 +27,9 @@ pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], steps: &Look
             t.op_name.pad(rows);
             for row in 0..rows {
                 let id = t.correlation.get(row);
-                let Some(call) = launches.call_of(ActivityTable::$activity, row, id) else { continue };
+                let start_ns = t.ts_ns.get(row);
+                let call = launches.call_of(ActivityTable::$activity, row, id, start_ns);
+                let Some(call) = call else { continue };
                 caused[call] += 1;
                 let ts_ns = calls.ts_ns.get(call);
                 t.launch.set(row, calls.event_id.get(call));
@@ -50,7 +52,8 @@ pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], steps: &Look
     let t = &mut columns.device_syncs;
     for row in 0..t.len() {
         let id = t.correlation.get(row);
-        let Some(call) = launches.call_of(ActivityTable::DeviceSyncs, row, id) else { continue };
+        let call = launches.call_of(ActivityTable::DeviceSyncs, row, id, t.ts_ns.get(row));
+        let Some(call) = call else { continue };
         t.launch.set(row, calls.event_id.get(call));
         t.launch_ts_ns.set(row, calls.ts_ns.get(call));
         t.step.set(row, steps.at(calls.ts_ns.get(call)));

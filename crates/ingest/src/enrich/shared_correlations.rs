@@ -1,4 +1,5 @@
-//! Links device activities with calls where calls of several processes in one file share a correlation id: each process
+//! Links device activities with calls by correlation id. Where several calls of a process share one, the nearest call before
+//! an activity launched it. Where calls of several processes in one file do, other events tell whose it is: each process
 //! numbers its calls independently, and device activities do not say which process launched them.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -16,12 +17,29 @@ pub(super) enum ActivityTable {
     DeviceSyncs,
 }
 
-/// Rows of calls by their correlation id, and of those that several processes use.
+/// The most calls of several processes that may share an id: time and memory are bounded, and an id of more tells nothing.
+const MOST_CALLS: usize = 64;
+/// The most rounds in which one certain link makes others certain.
+const MOST_ROUNDS: usize = 64;
+
+/// A call, ordered by its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Call {
+    ts_ns: i64,
+    row: usize,
+}
+
+/// The calls of each of some ids, by time.
+type CallsOfIds = FxHashMap<i64, Vec<Call>>;
+
+/// Calls by their correlation id.
 pub(super) struct CallsById {
-    /// The last call of each id.
+    /// The row of the last call of each id: the only one, unless the id is in one of the others.
     last: FxHashMap<i64, usize>,
-    /// The calls of each id that calls of several processes have, and the ones that launched its activities.
-    shared: FxHashMap<i64, Vec<usize>>,
+    /// The ids that several calls of one process have.
+    repeated: CallsOfIds,
+    /// The ids that calls of several processes have, and the rows of the calls that launched their activities.
+    shared: CallsOfIds,
     owners: FxHashMap<(ActivityTable, usize), Option<usize>>,
 }
 
@@ -30,24 +48,28 @@ impl CallsById {
     pub(super) fn new(columns: &mut Columns) -> Self {
         let calls = &columns.runtime_calls;
         let process = |row: usize| columns.process(calls.thread.get(row));
+        let call = |row: usize| Call { ts_ns: calls.ts_ns.get(row), row };
         let mut last: FxHashMap<i64, usize> = FxHashMap::default();
         last.reserve(calls.len());
-        let mut shared: FxHashMap<i64, Vec<usize>> = FxHashMap::default();
-        let mut duplicates = 0;
+        let mut several = CallsOfIds::default();
         for (row, &id) in calls.correlation.0.iter().enumerate() {
             // Tracers write 0 for "none".
             if id <= 0 {
                 continue;
             }
-            let Some(before) = last.insert(id, row) else { continue };
-            if let Some(rows) = shared.get_mut(&id) {
-                rows.push(row);
-            } else if process(before) == process(row) {
-                duplicates += 1;
-            } else {
-                shared.insert(id, vec![before, row]);
+            if let Some(before) = last.insert(id, row) {
+                several.entry(id).or_insert_with(|| vec![call(before)]).push(call(row));
             }
         }
+        let in_order = |(id, mut calls): (i64, Vec<Call>)| {
+            calls.sort_unstable();
+            (id, calls)
+        };
+        let is_of_one_process =
+            |calls: &[Call]| calls.iter().all(|call| process(call.row) == process(calls[0].row));
+        let (repeated, shared): (CallsOfIds, CallsOfIds) =
+            several.into_iter().map(in_order).partition(|(_, calls)| is_of_one_process(calls));
+        let duplicates = repeated.values().map(|calls| calls.len() as u64 - 1).sum();
         let mut owners = FxHashMap::default();
         let mut unknown = 0;
         if !shared.is_empty() {
@@ -56,20 +78,34 @@ impl CallsById {
         }
         columns.issues.add_many(Issue::DuplicateCorrelation, duplicates);
         columns.issues.add_many(Issue::SharedCorrelation, unknown);
-        Self { last, shared, owners }
+        Self { last, repeated, shared, owners }
     }
 
-    /// The call that an activity belongs to; `None` if the trace does not hold it or does not tell.
+    /// The call that an activity with a start belongs to; `None` if the trace does not hold it or does not tell.
     #[inline]
-    pub(super) fn call_of(&self, table: ActivityTable, row: usize, id: i64) -> Option<usize> {
-        if !self.shared.is_empty() && self.shared.contains_key(&id) {
+    pub(super) fn call_of(
+        &self,
+        table: ActivityTable,
+        row: usize,
+        id: i64,
+        ts_ns: i64,
+    ) -> Option<usize> {
+        if let Some(calls) = self.repeated.get(&id) {
+            return earlier(calls, ts_ns).last().map(|call| call.row);
+        }
+        if self.shared.contains_key(&id) {
             return self.owners.get(&(table, row)).copied().flatten();
         }
         self.last.get(&id).copied()
     }
 }
 
-/// An activity, and the calls that may have launched it.
+/// The calls that do not start after a time.
+fn earlier(calls: &[Call], ts_ns: i64) -> &[Call] {
+    &calls[..calls.partition_point(|call| call.ts_ns <= ts_ns)]
+}
+
+/// An activity, and the rows of the calls that may have launched it, by time.
 struct Activity {
     table: ActivityTable,
     row: usize,
@@ -82,7 +118,7 @@ struct Activity {
 fn owners_of_activities(
     columns: &Columns,
     last: &FxHashMap<i64, usize>,
-    shared: &FxHashMap<i64, Vec<usize>>,
+    shared: &CallsOfIds,
 ) -> FxHashMap<(ActivityTable, usize), Option<usize>> {
     let calls = &columns.runtime_calls;
     let process = |call: usize| columns.process(calls.thread.get(call));
@@ -94,7 +130,7 @@ fn owners_of_activities(
             let t = &columns.$name;
             for row in 0..t.len() {
                 let id = t.correlation.get(row);
-                let Some(rows) = shared.get(&id) else {
+                let Some(sharers) = shared.get(&id) else {
                     if let Some(&call) = last.get(&id) {
                         users.entry(t.device.get(row)).or_default().insert(process(call));
                     }
@@ -102,8 +138,9 @@ fn owners_of_activities(
                 };
                 let table = ActivityTable::$table;
                 let (ts_ns, external_id) = (t.ts_ns.get(row), t.external_id.get(row));
-                let starts_before = |&call: &usize| calls.ts_ns.get(call) <= ts_ns;
-                let mut rows: Vec<usize> = rows.iter().copied().filter(starts_before).collect();
+                let sharers = if sharers.len() > MOST_CALLS { &[] } else { &sharers[..] };
+                let mut rows: Vec<usize> =
+                    earlier(sharers, ts_ns).iter().map(|call| call.row).collect();
                 narrow(&mut rows, |call| {
                     launches_kind(columns.strings.get(calls.name.get(call)), table)
                 });
@@ -120,10 +157,11 @@ fn owners_of_activities(
     gather!(memsets, Memsets);
     gather!(device_syncs, DeviceSyncs);
     activities.sort_by_key(|activity| activity.id);
-    loop {
+    let mut taken = FxHashSet::default();
+    for _ in 0..MOST_ROUNDS {
         let mut is_changed = false;
         for group in activities.chunk_by_mut(|a, b| a.id == b.id) {
-            while let Some(call) = take_certain(columns, group) {
+            while let Some(call) = take_certain(columns, group, &mut taken) {
                 let device = call.device;
                 is_changed |= users.entry(device).or_default().insert(process(call.row));
             }
@@ -156,17 +194,23 @@ struct CertainCall {
 }
 
 /// Removes a call that surely launched one activity of an id from the calls of the others, and returns it. Every call
-/// launches one activity, except the launch of a graph.
-fn take_certain(columns: &Columns, group: &mut [Activity]) -> Option<CertainCall> {
+/// launches one activity, except the launch of a graph. Once is enough: no activity gets calls back.
+fn take_certain(
+    columns: &Columns,
+    group: &mut [Activity],
+    taken: &mut FxHashSet<usize>,
+) -> Option<CertainCall> {
     let calls = &columns.runtime_calls;
     for at in 0..group.len() {
         let &[row] = &*group[at].calls else { continue };
         let (table, device) = (group[at].table, group[at].device);
         if table == ActivityTable::DeviceSyncs
+            || taken.contains(&row)
             || columns.strings.get(calls.name.get(row)).contains("Graph")
         {
             continue;
         }
+        taken.insert(row);
         let mut is_taken = false;
         for (other, activity) in group.iter_mut().enumerate() {
             if other != at

@@ -238,6 +238,76 @@ fn correlation_ids_of_several_processes_link_nothing_wrongly() {
     assert_eq!(warnings(&dataset), [("shared-correlation", 2)]);
 }
 
+/// A call of a process with a correlation id, and a kernel.
+fn call(pid: i64, name: &str, ts: i64, id: i64) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":{pid},"tid":{pid},"ts":{ts},"dur":5,"args":{{"correlation":{id}}}}}"#
+    )
+}
+
+fn kernel(device: i64, ts: i64, id: i64) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"kernel","name":"k","pid":{device},"tid":7,"ts":{ts},"dur":5,"args":{{"correlation":{id},"device":{device},"stream":7}}}}"#
+    )
+}
+
+#[test]
+fn kernels_are_of_the_nearest_call_before_them() {
+    // In no order of time: the file does not tell which call is the last.
+    let events = [
+        kernel(0, 50, 1),
+        kernel(0, 5, 1),
+        call(1, "cudaLaunchKernelExC", 30, 1),
+        kernel(0, 90, 1),
+        call(1, "cuLaunchKernel", 80, 1),
+        call(1, "cudaLaunchKernel", 10, 1),
+    ];
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "kernels", "ts_ns"), ["45000", "0", "85000"]);
+    assert_eq!(
+        column(&dataset, "kernels", "launch_name"),
+        ["cudaLaunchKernelExC", "-", "cuLaunchKernel"]
+    );
+    assert_eq!(warnings(&dataset), [("duplicate-correlation", 2)]);
+}
+
+#[test]
+fn kernels_are_not_of_a_call_of_another_process() {
+    // Each process has a device of its own, which ids that are not shared tell.
+    let mut events = Vec::new();
+    for (pid, device) in [(1, 0), (2, 1)] {
+        events.push(call(pid, "cudaLaunchKernel", 10, 100 + pid));
+        events.push(kernel(device, 20, 100 + pid));
+    }
+    // Of the same id: two calls of the first process before its kernel, and one after it; nearer ones of the second.
+    events.extend([
+        call(1, "cudaLaunchKernel", 45, 7),
+        call(1, "cuLaunchKernel", 30, 7),
+        call(2, "cudaLaunchKernelExC", 48, 7),
+        kernel(0, 50, 7),
+        call(2, "cudaLaunchKernelExC", 60, 7),
+        call(1, "cuLaunchKernel", 70, 7),
+    ]);
+    let dataset = read_text(trace(&events.join(","))).unwrap();
+    assert_eq!(column(&dataset, "kernels", "launch_ts_ns"), ["0", "0", "35000"]);
+    assert_eq!(warnings(&dataset), []);
+}
+
+/// Time and memory are those of the events, however many share an id.
+#[test]
+fn an_id_of_a_crowd_links_nothing() {
+    let events = (0..20_000)
+        .flat_map(|i| [call(1 + i % 2, "cudaLaunchKernel", 10 * i, 1), kernel(0, 10 * i + 6, 1)]);
+    let dataset = read_text(trace(&events.collect::<Vec<_>>().join(","))).unwrap();
+    assert!(column(&dataset, "kernels", "launch").iter().all(|launch| launch == "-"));
+    assert_eq!(warnings(&dataset), [("shared-correlation", 20_000)]);
+    // Few calls of many kernels are told apart by time, each in its turn.
+    let calls = (0..64).map(|i| call(1 + i % 2, "cudaLaunchKernel", 10 * i, 1));
+    let kernels = (0..20_000).map(|i| kernel(0, 6 + i, 1));
+    let dataset = read_text(trace(&calls.chain(kernels).collect::<Vec<_>>().join(","))).unwrap();
+    assert_eq!(column(&dataset, "kernels", "launch_ts_ns")[0], "0");
+}
+
 /// Without a launch, the external id names an operator, but not of which process.
 #[test]
 fn external_ids_of_several_processes_link_nothing_wrongly() {
