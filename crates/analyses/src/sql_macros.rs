@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `ratio!(a, b)` | `CAST(a AS DOUBLE) / nullif(b, 0)` |
 //! | `sum_if!(x, condition)` | `sum(CASE WHEN condition THEN x ELSE 0 END)`: 0 where no row meets the condition |
+//! | `exact_sum!(x)` | the sum of floating-point numbers in decimal: the order of rows does not change its last digit |
+//! | `weighted_mean!(x, weight)` | the mean of floating-point numbers by integer weights, over rows with `x`; exact like that |
 //! | `count_if!(condition)` | `sum(CASE WHEN condition THEN 1 ELSE 0 END)` |
 //! | `is_gpu_op!(name)` | whether operators of that name run on a GPU only |
 //! | `is_collective_range!(name)` | whether ranges of that name are collectives on the host: `nccl:all_reduce` |
@@ -75,6 +77,24 @@ const MACROS: &[Macro] = &[
         last: Last::One,
         is_quotient: false,
         expand: |args| format!("sum(CASE WHEN {} THEN {} ELSE 0 END)", args[1], args[0]),
+    },
+    Macro {
+        name: "exact_sum",
+        params: &["value"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| exact_sum(&args[0]),
+    },
+    Macro {
+        name: "weighted_mean",
+        params: &["value", "weight"],
+        last: Last::One,
+        is_quotient: true,
+        expand: |args| {
+            let (value, weight) = (&args[0], &args[1]);
+            let sum = exact_sum(&format!("({value}) * ({weight})"));
+            format!("{sum} / nullif(sum(CASE WHEN {value} IS NOT NULL THEN {weight} END), 0)")
+        },
     },
     Macro {
         name: "count_if",
@@ -247,6 +267,11 @@ const MACROS: &[Macro] = &[
         expand: |args| each(args, |column| format!("sum({column}) AS {column}")),
     },
 ];
+
+/// The sum of floating-point numbers below 10^26 in steps of 10^-12. Numbers beyond are left out.
+fn exact_sum(value: &str) -> String {
+    format!("CAST(sum(TRY_CAST({value} AS DECIMAL(38, 12))) AS DOUBLE)")
+}
 
 fn running(window: &str) -> String {
     format!("({window} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)")
@@ -483,6 +508,12 @@ mod tests {
         for (call, sql) in [
             ("ratio!(a, b)", "CAST(a AS DOUBLE) / nullif(b, 0)"),
             ("sum_if!(x, a IN (1, 2))", "sum(CASE WHEN a IN (1, 2) THEN x ELSE 0 END)"),
+            ("exact_sum!(a * b)", "CAST(sum(TRY_CAST(a * b AS DECIMAL(38, 12))) AS DOUBLE)"),
+            (
+                "weighted_mean!(a, n)",
+                "CAST(sum(TRY_CAST((a) * (n) AS DECIMAL(38, 12))) AS DOUBLE) / \
+                 nullif(sum(CASE WHEN a IS NOT NULL THEN n END), 0)",
+            ),
             ("count_if!(a > 0)", "sum(CASE WHEN a > 0 THEN 1 ELSE 0 END)"),
             (
                 "WINDOW w AS running!(PARTITION BY a, b ORDER BY t, u)",

@@ -47,8 +47,8 @@ sums AS (
         min(dur_ns) AS min_ns,
         max(dur_ns) AS max_ns,
         stddev_samp(CAST(dur_ns AS DOUBLE)) AS std_ns,
-        sum(blocks_per_sm * dur_ns) / nullif(sum(CASE WHEN blocks_per_sm IS NOT NULL THEN dur_ns END), 0) AS mean_blocks_per_sm,
-        sum(occupancy_ratio * dur_ns) / nullif(sum(CASE WHEN occupancy_ratio IS NOT NULL THEN dur_ns END), 0) AS mean_occupancy_ratio
+        weighted_mean!(blocks_per_sm, dur_ns) AS mean_blocks_per_sm,
+        weighted_mean!(occupancy_ratio, dur_ns) AS mean_occupancy_ratio
     FROM device_activities
     WHERE category = 'kernel'
     GROUP BY rank, name, kind

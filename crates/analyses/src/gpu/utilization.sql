@@ -34,7 +34,7 @@ WITH load AS (
         sum_if!(l.dur_ns, l.kernel_count > 0) AS kernel_busy_ns,
         sum_if!(l.dur_ns, l.kernel_count > l.communication_count) AS computation_ns,
         sum_if!(l.dur_ns, l.activity_count > 0) AS busy_ns,
-        sum(least(greatest(l.blocks_per_sm, 0), 1) * l.dur_ns) AS sm_busy_ns
+        exact_sum!(least(greatest(l.blocks_per_sm, 0), 1) * l.dur_ns) AS sm_busy_ns
     FROM device_load l
     JOIN device_windows w ON w.rank = l.rank AND w.device = l.device
     WHERE l.ts_ns >= w.start_ns AND l.ts_ns < w.end_ns
@@ -59,8 +59,8 @@ activities AS (
 means AS (
     SELECT
         rank, device,
-        sum(occupancy_ratio * dur_ns) / nullif(sum(CASE WHEN occupancy_ratio >= 0 THEN dur_ns END), 0) AS occupancy_ratio,
-        sum(blocks_per_sm * dur_ns) / nullif(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END), 0) AS mean_blocks_per_sm,
+        weighted_mean!(occupancy_ratio, dur_ns) AS occupancy_ratio,
+        weighted_mean!(blocks_per_sm, dur_ns) AS mean_blocks_per_sm,
         ratio!(sum(CASE WHEN blocks_per_sm > 0 THEN dur_ns END), sum(dur_ns)) AS known_ratio,
         ratio!(sum_if!(dur_ns, launch IS NULL), sum(dur_ns)) AS unlinked_ratio
     FROM clipped

@@ -77,7 +77,7 @@ sums AS (
         sum(c.dur_ns) AS dur_ns,
         sum(c.busy * c.dur_ns) AS busy_ns,
         sum(c.kernel_busy * c.dur_ns) AS kernel_busy_ns,
-        sum(c.sm * c.dur_ns) AS sm_busy_ns
+        exact_sum!(c.sm * c.dur_ns) AS sm_busy_ns
     FROM cut c CROSS JOIN lengths l
     WHERE c.dur_ns > 0
     GROUP BY c.rank, c.device, c.ts_ns / l.bucket_ns

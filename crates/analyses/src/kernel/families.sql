@@ -148,7 +148,7 @@ sums AS (
         sum_if!(dur_ns, is_fusable AND follows_fusable) AS chain_ns,
         sum_if!(dur_ns, is_computing) AS computing_ns,
         sum_if!(dur_ns, is_computing AND sm_use_ratio IS NOT NULL) AS sm_known_ns,
-        sum(CASE WHEN is_computing THEN sm_use_ratio * dur_ns END) AS sm_use_ns,
+        exact_sum!(CASE WHEN is_computing THEN sm_use_ratio * dur_ns END) AS sm_use_ns,
         sum_if!(dur_ns, (is_pointwise OR is_copy_kernel) AND occupancy_ratio < 0.25) AS low_occupancy_ns,
         count(CASE WHEN is_pointwise OR is_copy_kernel THEN occupancy_ratio END) AS occupancy_count
     FROM work

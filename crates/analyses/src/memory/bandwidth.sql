@@ -21,9 +21,9 @@
 SELECT
     rank, device, kind,
     sum(dur_ns) AS busy_ns,
-    sum(bandwidth_gb_per_s * dur_ns) / nullif(sum(dur_ns), 0) AS mean_over_time_gb_per_s,
+    weighted_mean!(bandwidth_gb_per_s, dur_ns) AS mean_over_time_gb_per_s,
     count(*) AS sample_count,
-    avg(bandwidth_gb_per_s) AS mean_gb_per_s,
+    exact_sum!(bandwidth_gb_per_s) / count(*) AS mean_gb_per_s,
     stddev_samp(bandwidth_gb_per_s) AS std_gb_per_s,
     min(bandwidth_gb_per_s) AS min_gb_per_s,
     percentile_cont(bandwidth_gb_per_s, 0.25) AS p25_gb_per_s,

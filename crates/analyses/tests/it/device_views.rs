@@ -2,7 +2,7 @@
 
 use query::Params;
 
-use crate::support::{Run, rows};
+use crate::support::{Run, rows, table};
 
 /// Rank 0: compute 0..100 and 50..120 on two streams, comm 100..160, copy 200..220.
 fn mixed() -> Run {
@@ -317,4 +317,33 @@ fn launch_delay_is_measured_to_the_kernel_start() {
         "median_delay_ns",
     ];
     assert_eq!(rows(&session, "kernel_launch_summary", &columns), ["3 1 1 1 10"]);
+}
+
+/// Sums of floating-point numbers round differently in another order of rows.
+#[test]
+fn means_over_kernels_do_not_depend_on_the_order_of_events() {
+    let kernels: Vec<(i64, i64, f64)> = (0..60)
+        .map(|i| (i * 1_000, 100 + 7 * i, 0.1 * (i % 13 + 1) as f64 + 0.01 * i as f64))
+        .collect();
+    let means = |kernels: &[(i64, i64, f64)]| {
+        let mut run = Run::default();
+        run.rank(0);
+        for &(ts_ns, dur_ns, blocks_per_sm) in kernels {
+            let kernel = run.kernel(0, "computation", ts_ns, dur_ns, None);
+            kernel.with_occupancy(blocks_per_sm, blocks_per_sm / 7.0);
+        }
+        let session = run.open();
+        [
+            ("gpu_kernels", ["mean_blocks_per_sm", "mean_occupancy_ratio"]),
+            ("kernel_properties", ["mean_blocks_per_sm", "mean_occupancy_ratio"]),
+            ("gpu_utilization", ["mean_blocks_per_sm", "occupancy_ratio"]),
+        ]
+        .map(|(view, columns)| {
+            let table = table(&session, view);
+            // All digits, unlike `rows`.
+            columns.map(|column| format!("{:?}", table.rows[0][table.index(column).unwrap()]))
+        })
+    };
+    let reversed: Vec<_> = kernels.iter().rev().copied().collect();
+    assert_eq!(means(&kernels), means(&reversed));
 }
