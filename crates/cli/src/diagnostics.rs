@@ -261,6 +261,7 @@ fn export_help(problem: &ExportProblem) -> Option<&'static str> {
         }
         ExportProblem::NoTraces => Some("pass the directory that it was exported from"),
         ExportProblem::AlreadyExport => Some("copy its directory instead"),
+        ExportProblem::Damaged(_) => Some("export the traces again"),
         ExportProblem::Unnamed(_) => Some("remove the directory yourself, or choose another one"),
         _ => None,
     }

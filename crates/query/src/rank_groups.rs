@@ -275,14 +275,14 @@ fn partition_ranks(
     let mut shared_bytes = 0;
     for partition in TABLES.iter().flat_map(|spec| source.partitions(spec.name)) {
         let bytes = partition.rank.map_or(&mut shared_bytes, |rank| ranks.entry(rank).or_default());
-        *bytes += partition.bytes;
+        *bytes = bytes.saturating_add(partition.bytes);
     }
     let mut groups: Vec<RangeInclusive<i32>> = Vec::new();
     let mut group_bytes = u64::MAX;
     for (rank, bytes) in ranks {
         group_bytes = group_bytes.saturating_add(bytes);
         if !fits_in_memory(group_bytes, memory_bytes.min(MAX_GROUP_BYTES)) {
-            group_bytes = bytes + shared_bytes;
+            group_bytes = bytes.saturating_add(shared_bytes);
             if !fits_in_memory(group_bytes, memory_bytes) {
                 return None;
             }
@@ -408,6 +408,8 @@ mod tests {
     #[test]
     fn groups_are_none_if_a_rank_does_not_fit_or_there_is_none() {
         assert_eq!(split(&[(0, 1), (1, 11)]), None);
+        assert_eq!(split(&[(0, 1), (1, u64::MAX)]), None);
+        assert_eq!(split(&[(0, u64::MAX), (0, u64::MAX)]), None);
         assert_eq!(split(&[]), None);
     }
 }

@@ -9,6 +9,7 @@ use trace_advisor::trace_model::TableSource;
 use trace_advisor::{OpenOptions, Run};
 
 use crate::support::export::{export, read};
+use crate::support::manifest::resealed;
 
 /// The export of a small run of two ranks.
 fn exported() -> (TempDir, PathBuf) {
@@ -65,13 +66,7 @@ fn missing_truncated_and_changed_partitions_are_refused() {
     assert!(read(&export).is_ok());
 }
 
-/// A manifest as earlier versions wrote it, which a forger can change without a trace.
-fn without_checksum(manifest: &str) -> String {
-    let start = manifest.find(",\"partitions_crc32\":").unwrap();
-    format!("{}}}\n", &manifest[..start])
-}
-
-/// Changes `run.json` after its first occurrence of `from`.
+/// Replaces the first occurrence of `from` in `run.json`.
 fn rewrite(export: &Path, from: &str, to: &str) {
     let file = export.join("run.json");
     let text = fs::read_to_string(&file).unwrap();
@@ -80,26 +75,27 @@ fn rewrite(export: &Path, from: &str, to: &str) {
     fs::write(file, changed).unwrap();
 }
 
+/// As [`rewrite`], with a checksum that fits.
+fn forge(export: &Path, from: &str, to: &str) {
+    rewrite(export, from, to);
+    let file = export.join("run.json");
+    fs::write(&file, resealed(&fs::read_to_string(&file).unwrap())).unwrap();
+}
+
 #[test]
 fn invalid_manifests_are_refused() {
+    const CHANGED: &str = "run.json is damaged: its content has changed";
     for (from, to, reason) in [
-        ("\"version\":1", "\"version\":99", "another version"),
-        ("\"tables\":\"", "\"tables\":\"0", "another version"),
-        ("\"ranks\":[0,1]", "\"ranks\":[0,1e99]", "run.json is damaged"),
-        ("\"table\":\"", "\"table\":\"../", "its list of partitions has changed"),
-        ("\"rank\":0", "\"rank\":\"0\"", "run.json is damaged"),
+        ("\"version\":2", "\"version\":99", "another version"),
+        ("\"tables\":\"", "\"tables\":\"0", CHANGED),
+        ("\"ranks\":[0,1]", "\"ranks\":[0,2]", CHANGED),
+        ("\"table\":\"", "\"table\":\"../", CHANGED),
+        ("\"partitions\":[", "\"partitions\": [", CHANGED),
     ] {
         let (_folder, export) = exported();
         rewrite(&export, from, to);
         assert_refused(&export, reason);
     }
-    let (_folder, export) = exported();
-    let old = without_checksum(&fs::read_to_string(export.join("run.json")).unwrap());
-    fs::write(export.join("run.json"), old).unwrap();
-    assert!(read(&export).is_ok());
-    rewrite(&export, "\"table\":\"", "\"table\":\"../");
-    assert_refused(&export, "run.json is damaged: there is no table");
-
     let (_folder, export) = exported();
     let text = fs::read(export.join("run.json")).unwrap();
     fs::write(export.join("run.json"), &text[..text.len() - 5]).unwrap();
@@ -107,23 +103,46 @@ fn invalid_manifests_are_refused() {
 }
 
 #[test]
+fn forged_manifests_are_refused_without_panic() {
+    for (from, to, reason) in [
+        ("\"tables\":\"", "\"tables\":\"0", "another version"),
+        ("\"ranks\":[0,1]", "\"ranks\":[0,1e99]", "run.json is damaged"),
+        ("\"rank\":0", "\"rank\":\"0\"", "run.json is damaged"),
+        ("\"table\":\"", "\"table\":\"../", "run.json is damaged: there is no table"),
+        ("\"memory_bytes\":", "\"memory_bytes\":9223372036854775808,\"_\":", "memory_bytes of"),
+        ("\"memory_bytes\":", "\"memory_bytes\":18446744073709551615,\"_\":", "memory_bytes of"),
+        ("\"rows\":", "\"rows\":4611686018427387904,\"_\":", "more than any file holds"),
+        ("\"wall_ns\":", "\"wall_ns\":-", "wall_ns of the run is -"),
+    ] {
+        let (_folder, export) = exported();
+        forge(&export, from, to);
+        assert_refused(&export, reason);
+    }
+}
+
+/// `resealed` makes manifests whose checksum is right.
+#[test]
+fn forged_path_is_read() {
+    let (_folder, export) = exported();
+    forge(&export, "\"path\":\"", "\"path\":\"elsewhere");
+    assert!(read(&export).is_ok());
+}
+
+#[test]
 fn forged_partition_is_refused_without_panic() {
     let (_folder, export) = exported();
-    // A forger can forge the checksum as well: rows that are not there, and columns of another table.
-    let manifest = without_checksum(&fs::read_to_string(export.join("run.json")).unwrap());
+    let manifest = fs::read_to_string(export.join("run.json")).unwrap();
+    // Rows that are not there, and columns of another table.
     let rows = manifest.find("\"table\":\"kernels\"").unwrap();
     let (head, tail) = manifest.split_at(rows);
-    fs::write(
-        export.join("run.json"),
-        head.to_owned() + &tail.replacen("\"rows\":", "\"rows\":9", 1),
-    )
-    .unwrap();
+    let forged = head.to_owned() + &tail.replacen("\"rows\":", "\"rows\":9", 1);
+    fs::write(export.join("run.json"), resealed(&forged)).unwrap();
     assert_refused(&export, "rows, not 9");
 
     let forged = manifest.replace("\"table\":\"memcpys\"", "\"table\":\"?\"");
     let forged = forged.replace("\"table\":\"kernels\"", "\"table\":\"memcpys\"");
     let forged = forged.replace("\"table\":\"?\"", "\"table\":\"kernels\"");
-    fs::write(export.join("run.json"), forged).unwrap();
+    fs::write(export.join("run.json"), resealed(&forged)).unwrap();
     fs::rename(export.join("kernels"), export.join("other")).unwrap();
     fs::rename(export.join("memcpys"), export.join("kernels")).unwrap();
     fs::rename(export.join("other"), export.join("memcpys")).unwrap();

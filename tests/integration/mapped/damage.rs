@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{check, fails, groups, map, with_ranks};
+use crate::support::manifest::resealed;
 
 /// The files of a group by their size, the largest first.
 fn files(group: &Path) -> Vec<PathBuf> {
@@ -70,9 +71,44 @@ fn manifest_cannot_name_files_elsewhere() {
     let text = fs::read_to_string(&manifest).unwrap();
     let changed = text.replace("\"table\":\"steps\"", "\"table\":\"../../steps\"");
     assert_ne!(text, changed);
-    fs::write(&manifest, changed).unwrap();
+    fs::write(&manifest, resealed(&changed)).unwrap();
     let text = fails(&sandbox, &["check", "run", "--from", "mapped"]);
     assert!(text.contains("there is no table \"../../steps\""), "{text}");
+}
+
+/// Numbers that made sums overflow, with the checksum of the original and with one that fits.
+#[test]
+fn changed_manifests_are_refused() {
+    let sandbox = with_ranks(1);
+    map(&sandbox, "1/1");
+    let manifest = groups(&sandbox)[0].join("group.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    for (from, to, reason) in [
+        (
+            "\"rows\":",
+            "\"rows\":4611686018427387904,\"_\":",
+            "rows, its traces have 4611686018427387904",
+        ),
+        ("\"memory_bytes\":", "\"memory_bytes\":9223372036854775808,\"_\":", "memory_bytes of"),
+        ("\"rank\":0", "\"rank\":-7", "its rank is 0, not -7 as in group.json"),
+        (
+            "\"row_groups\":{\"start\":0,\"end\":1}",
+            "\"row_groups\":{\"start\":0,\"end\":0}",
+            "row groups 0..0",
+        ),
+        ("\"parts\":[", "\"parts\":[],\"_\":[", "lane_count is"),
+        ("\"shift_ns\":", "\"shift_ns\":5000000,\"_\":", "shift_ns is 5000000"),
+    ] {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(text, changed);
+        fs::write(&manifest, &changed).unwrap();
+        let said = fails(&sandbox, &["check", "run", "--from", "mapped"]);
+        assert!(said.contains("group.json is damaged: its content has changed"), "{from}: {said}");
+        fs::write(&manifest, resealed(&changed)).unwrap();
+        let said = fails(&sandbox, &["check", "run", "--from", "mapped"]);
+        assert!(said.contains(reason), "{from}: {said}");
+        assert!(said.contains("run the same `advisor map` again"), "{from}: {said}");
+    }
 }
 
 #[test]
@@ -81,7 +117,7 @@ fn groups_of_other_programs_are_ignored() {
     map(&sandbox, "1/1");
     let manifest = groups(&sandbox)[0].join("group.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    let changed = text.replace("\"version\":2,\"program\"", "\"version\":1,\"program\"");
+    let changed = text.replace("\"version\":3,\"program\"", "\"version\":1,\"program\"");
     assert_ne!(text, changed);
     fs::write(&manifest, changed).unwrap();
     let text = fails(&sandbox, &["check", "run", "--from", "mapped"]);

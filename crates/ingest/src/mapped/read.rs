@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::input::location::Location;
 use crate::input::storage::{File, Folder};
 use crate::options::{Options, Progress};
+use crate::parquet::bounds::MAX_BYTES;
 use crate::parquet::layout::RUN_TABLES;
 use crate::parquet::manifest::Partition as StoredPartition;
 use crate::parquet::partition::Change;
@@ -69,7 +70,7 @@ pub(super) fn list_groups(folder: &Folder, program: &Program) -> Result<Vec<Grou
         let name = format!("{}/{name}", folder.shown().trim_end_matches('/'));
         let damaged = |reason: String| Error::Mapped { path: name.clone(), reason };
         let read_error = |e| Error::read(format!("{name}/{}", manifest::FILE), e);
-        if file.bytes().map_err(read_error)? > manifest::MAX_BYTES {
+        if file.bytes().map_err(read_error)? > MAX_BYTES {
             return Err(damaged(format!("{} is far too long", manifest::FILE)));
         }
         let text = file.read().map_err(read_error)?;
@@ -150,10 +151,14 @@ impl Group {
                 })?);
             }
         }
-        let expected = self.manifest.files.iter().filter(|file| file.timeline.is_some()).count();
+        let damaged =
+            |reason: String| self.error(manifest::RANKS, PartitionProblem::Damaged(reason));
+        let expected = self.manifest.timelines().count();
         if single.len() != expected {
-            let reason = format!("it has {} rows, not {expected}", single.len());
-            return Err(self.error(manifest::RANKS, PartitionProblem::Damaged(reason)));
+            return Err(damaged(format!("it has {} rows, not {expected}", single.len())));
+        }
+        for ((file, timeline), row) in self.manifest.timelines().zip(&single) {
+            timeline.check_row(row).map_err(|reason| damaged(format!("{file}: {reason}")))?;
         }
         Ok(single)
     }
@@ -633,16 +638,22 @@ fn placed_rows(rows: &RecordBatch, shifts: &HashMap<i64, i64>) -> Result<RecordB
         return Ok(rows);
     }
     let schema = rows.schema();
-    let shifted = |(field, array): (&Arc<Field>, &ArrayRef)| -> ArrayRef {
+    let shifted = |(field, array): (&Arc<Field>, &ArrayRef)| -> Result<ArrayRef, ArrowError> {
         let is_time = *field.data_type() == DataType::Int64 && tables::is_timestamp(field.name());
         let Some(times) = array.as_primitive_opt::<Int64Type>().filter(|_| is_time) else {
-            return array.clone();
+            return Ok(array.clone());
         };
-        let shift = |(row, time): (usize, Option<i64>)| Some(time? + shifts[&ranks.value(row)]);
-        Arc::new(times.iter().enumerate().map(shift).collect::<Int64Array>())
+        let shift = |(row, time): (usize, Option<i64>)| -> Result<Option<i64>, ArrowError> {
+            let Some(time) = time else { return Ok(None) };
+            let shifted = time.checked_add(shifts[&ranks.value(row)]);
+            let far = || ArrowError::ComputeError(format!("{} is out of range", field.name()));
+            shifted.map(Some).ok_or_else(far)
+        };
+        let times: Int64Array = times.iter().enumerate().map(shift).collect::<Result<_, _>>()?;
+        Ok(Arc::new(times))
     };
-    let arrays = schema.fields().iter().zip(rows.columns()).map(shifted).collect();
-    RecordBatch::try_new(schema, arrays)
+    let arrays = schema.fields().iter().zip(rows.columns()).map(shifted);
+    RecordBatch::try_new(schema, arrays.collect::<Result<_, _>>()?)
 }
 
 /// The rank of each row.

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::bounds;
 use super::manifest::{self, Manifest};
 use crate::error::{Error, ExportProblem};
 use crate::output::work_folder::WorkFolder;
@@ -129,7 +130,7 @@ fn check(folder: &Path, to: &Path, overwrite: bool) -> Result<(), Error> {
         path: to.display().to_string(),
         problem: ExportProblem::Unnamed(reason),
     };
-    if meta.len() > manifest::MAX_BYTES {
+    if meta.len() > bounds::MAX_BYTES {
         return Err(damaged(format!("{} is far too long", manifest::FILE)));
     }
     let text = fs::read(&manifest).map_err(error)?;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use flate2::Crc;
 use serde::{Deserialize, Serialize};
 use trace_model::tables::{self, TABLES};
 use trace_model::{RunInfo, Warning};
 
+use super::bounds::{self, check_count};
+use super::checksum::{check_seal, sealed_json};
 use super::layout::partition_path;
 use crate::error::ExportProblem;
 
@@ -15,9 +16,7 @@ pub(crate) const FILE: &str = "run.json";
 /// Value of the entry `format`.
 const FORMAT: &str = "trace-advisor export";
 /// Version of the layout. Increases with incompatible changes.
-const VERSION: u32 = 1;
-/// Maximum size of a manifest in bytes: enough for about 100,000 ranks.
-pub(crate) const MAX_BYTES: u64 = 256 << 20;
+const VERSION: u32 = 2;
 
 /// Returns whether a file is the manifest of an export, by its name in the run and its first bytes.
 pub(crate) fn is_manifest(name: &str, head: &[u8]) -> bool {
@@ -50,9 +49,6 @@ pub(crate) struct Manifest {
     warnings: Vec<Warning>,
     /// In the order of their rows in the tables.
     pub(crate) partitions: Vec<Partition>,
-    /// Checksum of the partitions as JSON, which notices an entry that is gone. Absent in exports of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    partitions_crc32: Option<u32>,
 }
 
 /// The entries that say which files belong to an export, whatever version wrote it.
@@ -95,6 +91,18 @@ impl Partition {
     pub(crate) fn empty(name: &str) -> Self {
         Self { table: name.to_owned(), rank: None, rows: 0, bytes: 0, memory_bytes: 0, crc32: 0 }
     }
+
+    /// Checks that its numbers are possible. [`super::partition_file::PartitionFile`] compares them with its file.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { table, rows, bytes, memory_bytes, .. } = self;
+        check_count(table, "rows", *rows)?;
+        check_count(table, "bytes", *bytes)?;
+        check_count(table, "memory_bytes", *memory_bytes)?;
+        if *bytes == 0 && *self != Self::empty(table) {
+            return Err(format!("{table} has {rows} rows and no file"));
+        }
+        Ok(())
+    }
 }
 
 impl Manifest {
@@ -107,14 +115,13 @@ impl Manifest {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             run: run.clone(),
             warnings: warnings.to_vec(),
-            partitions_crc32: checksum(&partitions).ok(),
             partitions,
         }
     }
 
     /// The text of `run.json`.
     pub(crate) fn to_text(&self) -> Result<String, String> {
-        serde_json::to_string(self).map(|text| text + "\n").map_err(|e| e.to_string())
+        sealed_json(self).map_err(|e| e.to_string())
     }
 
     /// Reads `run.json`; the problem if it is not what this version writes.
@@ -124,6 +131,9 @@ impl Manifest {
         let header: Header = serde_json::from_slice(text).map_err(broken)?;
         if header.format != FORMAT {
             return Err(ExportProblem::Damaged(format!("{FILE} is not the manifest of an export")));
+        }
+        if header.version == VERSION {
+            check_seal(text).map_err(damaged)?;
         }
         let expected = format!("{:016x}", tables::fingerprint());
         if header.version != VERSION || header.tables != expected {
@@ -141,11 +151,11 @@ impl Manifest {
     }
 
     fn check(&self) -> Result<(), String> {
-        if let Some(expected) = self.partitions_crc32
-            && checksum(&self.partitions) != Ok(expected)
-        {
-            return Err("its list of partitions has changed since it was written".to_owned());
+        if self.schema_version != trace_model::SCHEMA_VERSION {
+            return Err(format!("it states version {} of the tables", self.schema_version));
         }
+        bounds::check_run(&self.run)?;
+        bounds::check_warnings(&self.warnings)?;
         let mut known = BTreeSet::new();
         for partition in &self.partitions {
             let Partition { table, rank, .. } = partition;
@@ -155,6 +165,12 @@ impl Manifest {
             if !known.insert((table, rank)) {
                 return Err(format!("{table} has a partition twice"));
             }
+            partition.check()?;
+        }
+        let of_ranks = self.partitions.iter().filter(|file| file.table == tables::Ranks::SPEC.name);
+        let rows: u64 = of_ranks.map(|file| file.rows).sum();
+        if rows != self.run.ranks.len() as u64 {
+            return Err(format!("the run has {} ranks, its tables {rows}", self.run.ranks.len()));
         }
         Ok(())
     }
@@ -170,20 +186,10 @@ impl Manifest {
     }
 }
 
-fn checksum(partitions: &[Partition]) -> Result<u32, String> {
-    serde_json::to_vec(partitions).map(|text| crc32(&text)).map_err(|e| e.to_string())
-}
-
-/// The checksum of some bytes.
-pub(crate) fn crc32(bytes: &[u8]) -> u32 {
-    let mut crc = Crc::new();
-    crc.update(bytes);
-    crc.sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parquet::checksum::forged;
 
     fn text() -> String {
         let run = RunInfo { path: "run".to_owned(), ranks: vec![3], ..RunInfo::default() };
@@ -195,7 +201,8 @@ mod tests {
             memory_bytes: 3,
             crc32: 4,
         };
-        Manifest::new(&run, &[], vec![partition]).to_text().unwrap()
+        let ranks = Partition { table: "ranks".to_owned(), rank: None, ..partition.clone() };
+        Manifest::new(&run, &[], vec![partition, ranks]).to_text().unwrap()
     }
 
     #[test]
@@ -215,11 +222,11 @@ mod tests {
         let text = text();
         let expected = format!("{:016x}", tables::fingerprint());
         for (from, to, reason) in [
-            (expected.as_str(), "0123456789abcdef", "another version (0.1.0, layout 1)"),
-            ("\"version\":1", "\"version\":2", "another version (0.1.0, layout 2)"),
+            (expected.as_str(), "0123456789abcdef", "its content has changed"),
+            ("\"version\":2", "\"version\":3", "another version (0.1.0, layout 3)"),
             ("trace-advisor export", "something else", "not the manifest of an export"),
-            ("\"rows\":1", "\"rows\":-1", "damaged"),
-            ("\"rows\":1", "\"rows\":7", "its list of partitions has changed"),
+            ("\"rows\":1", "\"rows\":7", "its content has changed"),
+            ("\"wall_ns\":0", "\"wall_ns\":7", "its content has changed"),
             ("}\n", "", "damaged"),
         ] {
             let changed = text.replace(from, to);
@@ -230,32 +237,44 @@ mod tests {
     }
 
     #[test]
-    fn parse_notices_partitions_that_are_gone() {
+    fn parse_refuses_what_a_checksum_does_not_notice() {
         let text = text();
-        let (before, rest) = text.split_once("\"partitions\":[").unwrap();
-        let (_, after) = rest.split_once(']').unwrap();
-        let without = format!("{before}\"partitions\":[]{after}");
-        let why = Manifest::parse(without.as_bytes()).unwrap_err().to_string();
-        assert!(why.contains("its list of partitions has changed"), "{why}");
-    }
-
-    #[test]
-    fn parse_reads_manifests_without_checksum() {
-        let text = text();
-        let start = text.find(",\"partitions_crc32\"").unwrap();
-        let old = format!("{}}}\n", &text[..start]);
-        assert_eq!(Manifest::parse(old.as_bytes()).unwrap().partitions.len(), 1);
-        // A table that does not exist is refused in any case.
-        let changed = old.replace("\"kernels\"", "\"../../etc\"");
-        let why = Manifest::parse(changed.as_bytes()).unwrap_err().to_string();
-        assert!(why.contains("no table \"../../etc\""), "{why}");
+        let expected = format!("{:016x}", tables::fingerprint());
+        for (from, to, reason) in [
+            (expected.as_str(), "0123456789abcdef", "another version (0.1.0, layout 2)"),
+            ("\"kernels\"", "\"../../etc\"", "no table \"../../etc\""),
+            ("\"rows\":1", "\"rows\":-1", "invalid value"),
+            (
+                "\"rows\":1",
+                "\"rows\":4611686018427387904",
+                "rows of kernels is 4611686018427387904",
+            ),
+            ("\"bytes\":2", "\"bytes\":0", "kernels has 1 rows and no file"),
+            (
+                "\"memory_bytes\":3",
+                "\"memory_bytes\":18446744073709551615",
+                "memory_bytes of kernels",
+            ),
+            ("\"wall_ns\":0", "\"wall_ns\":-1", "wall_ns of the run is -1"),
+            ("\"wall_ns\":0", "\"wall_ns\":9223372036854775807", "wall_ns of the run"),
+            ("\"ranks\":[3]", "\"ranks\":[3,2]", "ranks of the run are not in order"),
+            ("\"ranks\":[3]", "\"ranks\":[]", "the run has 0 ranks, its tables 1"),
+            ("\"steps\":0", "\"steps\":9223372036854775808", "steps of the run"),
+        ] {
+            let forged = forged(&text, from, to);
+            let why = Manifest::parse(forged.as_bytes()).unwrap_err().to_string();
+            assert!(why.contains(reason), "{from}: {why}");
+        }
     }
 
     #[test]
     fn partition_files_are_known_for_other_versions() {
-        let text = text().replace("\"version\":1", "\"version\":7");
+        let text = text().replace("\"version\":2", "\"version\":7");
         let files = partition_files(text.as_bytes()).unwrap();
-        assert_eq!(files.into_iter().collect::<Vec<_>>(), ["kernels/rank-00003.parquet"]);
+        assert_eq!(
+            files.into_iter().collect::<Vec<_>>(),
+            ["kernels/rank-00003.parquet", "ranks/run.parquet"]
+        );
         assert!(partition_files(b"{").is_err());
     }
 }

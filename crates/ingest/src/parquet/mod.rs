@@ -9,6 +9,8 @@
 //! Times are on the run's clock, whose zero is known only when all ranks are read. So each rank is first written on its
 //! own clock, and its time columns are shifted at the end; all other columns are copied without decoding.
 
+pub(crate) mod bounds;
+pub(crate) mod checksum;
 pub(crate) mod folder;
 pub(crate) mod layout;
 pub(crate) mod manifest;
@@ -19,6 +21,6 @@ pub(crate) mod staged;
 pub(crate) mod write;
 pub(crate) mod writer;
 
-pub(crate) use manifest::crc32;
+pub(crate) use checksum::crc32;
 pub use read::Export;
 pub use write::{Exported, export, export_dataset};

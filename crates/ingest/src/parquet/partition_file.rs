@@ -19,7 +19,8 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::ChunkReader;
 use trace_model::{Schema, TableSpec};
 
-use super::manifest::{Partition, crc32};
+use super::checksum::crc32;
+use super::manifest::Partition;
 use super::writer::ROWS_PER_GROUP;
 use crate::input::storage::File;
 
@@ -72,6 +73,9 @@ impl PartitionFile {
         if u64::try_from(rows) != Ok(partition.rows) {
             return Err(damaged(format!("it has {rows} rows, not {}", partition.rows)));
         }
+        if content.rows_in(0..content.groups()) != Some(partition.rows) {
+            return Err(damaged("its row groups do not hold all of its rows".to_owned()));
+        }
         Ok(content)
     }
 
@@ -87,9 +91,8 @@ impl PartitionFile {
             let message = format!("its columns are not those of {}", spec.name);
             return Err(ParquetError::General(message));
         }
-        let groups = metadata.metadata().row_groups();
-        let longest = groups.iter().map(RowGroupMetaData::num_rows).max();
-        if longest.is_some_and(|rows| rows > ROWS_PER_GROUP as i64) {
+        let mut groups = metadata.metadata().row_groups().iter().map(RowGroupMetaData::num_rows);
+        if !groups.all(|rows| (0..=ROWS_PER_GROUP as i64).contains(&rows)) {
             let message = "its row groups are longer than those that are written".to_owned();
             return Err(ParquetError::General(message));
         }

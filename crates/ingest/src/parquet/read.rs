@@ -12,6 +12,7 @@ use trace_model::{
     Batches, Dataset, RunInfo, ScanError, TableSet, TableSource, TableSpec, Warning, tables,
 };
 
+use super::bounds;
 use super::layout::{RUN_TABLES, partition_path};
 use super::manifest::{self, Manifest, Partition};
 use super::partition_file::{PartitionFile, PartitionProblem};
@@ -45,7 +46,7 @@ impl Export {
     pub(crate) fn at(folder: Folder, manifest: &File, name: &str) -> Result<Self, Error> {
         let broken = |problem| Error::Export { path: name.to_owned(), problem };
         let read_error = |e| Error::read(format!("{name}: {}", manifest::FILE), e);
-        if manifest.bytes().map_err(read_error)? > manifest::MAX_BYTES {
+        if manifest.bytes().map_err(read_error)? > bounds::MAX_BYTES {
             let problem = ExportProblem::Damaged(format!("{} is far too long", manifest::FILE));
             return Err(broken(problem));
         }
