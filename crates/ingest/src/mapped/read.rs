@@ -652,8 +652,8 @@ fn placed_rows(rows: &RecordBatch, shifts: &HashMap<i64, i64>) -> Result<RecordB
         let times: Int64Array = times.iter().enumerate().map(shift).collect::<Result<_, _>>()?;
         Ok(Arc::new(times))
     };
-    let arrays = schema.fields().iter().zip(rows.columns()).map(shifted);
-    RecordBatch::try_new(schema, arrays.collect::<Result<_, _>>()?)
+    let arrays: Result<_, _> = schema.fields().iter().zip(rows.columns()).map(shifted).collect();
+    RecordBatch::try_new(schema, arrays?)
 }
 
 /// The rank of each row.
