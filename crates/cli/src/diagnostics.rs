@@ -13,7 +13,7 @@ use trace_advisor::query::{QueryDiagnostic, QueryHelp};
 use trace_advisor::{ingest, query};
 
 use crate::console::{Console, Terminal};
-use crate::render::sanitize::sanitize;
+use crate::render::sanitize::{sanitize, without_commands};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 /// Runs that an error lists.
@@ -56,6 +56,13 @@ impl std::error::Error for WithHelp {}
 /// An error with a suggestion.
 pub(crate) fn with_help(message: impl Into<String>, help: impl Into<String>) -> anyhow::Error {
     WithHelp { message: message.into(), help: help.into() }.into()
+}
+
+/// Whether the reader of the output closed it: `advisor tables | head`.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
 }
 
 /// Prints an error to stderr.
@@ -156,7 +163,7 @@ fn annotated(file_problems: &FileProblems) -> String {
             if let Some(help) = &help {
                 group = group.element(Level::HELP.message(help.as_ref()));
             }
-            renderer.render(&[group] as &[Group<'_>])
+            without_commands(&renderer.render(&[group] as &[Group<'_>])).into_owned()
         })
         .collect();
     texts.join("\n\n")
@@ -189,7 +196,8 @@ fn annotated_query(
     if let Some(help) = &help {
         group = group.element(Level::HELP.message(help.as_ref()));
     }
-    Renderer::styled().term_width(columns).render(&[group] as &[Group<'_>])
+    let text = Renderer::styled().term_width(columns).render(&[group] as &[Group<'_>]);
+    without_commands(&text).into_owned()
 }
 
 /// Returns the suggestion for an error, if there is one.

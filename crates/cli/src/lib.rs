@@ -31,7 +31,6 @@ pub use console::{Console, Terminal};
 pub use exit::Exit;
 
 use std::ffi::OsString;
-use std::io;
 
 use clap::Parser as _;
 
@@ -61,8 +60,8 @@ fn execute(command: &Command, console: &mut Console) -> Exit {
     match result {
         Ok(exit) => exit,
         // Who closed the output did not ask for a verdict, but a missing verdict must not look like a good one.
-        Err(error) if is_broken_pipe(&error) && command.has_verdict() => Exit::Failed,
-        Err(error) if is_broken_pipe(&error) => Exit::Clean,
+        Err(error) if diagnostics::is_broken_pipe(&error) && command.has_verdict() => Exit::Failed,
+        Err(error) if diagnostics::is_broken_pipe(&error) => Exit::Clean,
         Err(error) => {
             // Output comes before the message.
             let _ = console.out.flush();
@@ -70,11 +69,4 @@ fn execute(command: &Command, console: &mut Console) -> Exit {
             Exit::Failed
         }
     }
-}
-
-/// Whether the reader of the output closed it: `advisor tables | head`.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-    })
 }

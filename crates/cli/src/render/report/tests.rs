@@ -1,6 +1,7 @@
 //! One finding with hostile names in every format: names must stay data.
 
 use trace_advisor::advisor::{RuleSource, Subject, UnknownRule, evaluate};
+use trace_advisor::trace_model::text::is_dangerous;
 use trace_advisor::trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value, Warning};
 use trace_advisor::{Report, RuleSet};
 
@@ -9,7 +10,8 @@ use crate::args::ReportFormat;
 use crate::render::layout::Layout;
 
 const HOSTILE: &str = "=x\u{1b}[2J\u{9b}31m\u{202e}]]>::error::\n::warning::|`<script>alert(1)</script>\
-                       @team #1 https://evil.example ,\"'%0A&\u{0}\u{fffe}";
+                       @team #1 https://evil.example ,\"'%0A&\u{0}\u{fffe}\
+                       \u{2028}##[error]x ::error::y";
 
 const RULE: &str = r#"
 [rule.own]
@@ -100,9 +102,13 @@ fn written(format: ReportFormat) -> String {
         // The only escapes allowed are the styles of the text format.
         let is_style =
             c == '\u{1b}' && format == ReportFormat::Text && !text[i..].starts_with("\u{1b}[2J");
-        let is_bad = (c.is_control() && c != '\n') || c == '\u{202e}';
+        let is_bad = is_dangerous(c) && c != '\n';
         assert!(!is_bad || is_style, "{format:?}: {c:?} in {text}");
     }
+    assert!(!text.contains("##["), "{format:?}: {text}");
+    // Lines of JSON begin with its own characters.
+    let is_json = matches!(format, ReportFormat::Json | ReportFormat::Jsonl | ReportFormat::Sarif);
+    assert!(is_json || !text.contains(" ::error::"), "{format:?}: {text}");
     text
 }
 
