@@ -117,6 +117,9 @@ pub struct Source {
     pub shift_ns: i64,
 }
 
+/// The kind of the warning that a file was skipped which holds activities that the file of the same rank lacks.
+pub const SPLIT_RANK: &str = "split-rank";
+
 /// A partial failure: something was dropped, skipped or guessed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Warning {

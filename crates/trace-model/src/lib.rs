@@ -32,7 +32,7 @@ pub mod vocabulary;
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::Schema;
 pub use capability::{Capabilities, Capability, Provider};
-pub use dataset::{Dataset, RunInfo, Source, TableSet, Warning};
+pub use dataset::{Dataset, RunInfo, SPLIT_RANK, Source, TableSet, Warning};
 pub use metric::{COMPARISON_VIEWS, FailedTable, MetricSpec, MetricTable, Scope, Value};
 pub use spec::{ColumnSpec, ColumnType, TableSpec, Unit};
 pub use strings::{StrId, Strings};

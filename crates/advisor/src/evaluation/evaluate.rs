@@ -50,6 +50,8 @@ pub fn evaluate_without(
     let evaluated = evaluate_rules(rules.run_rules(), rules, tables, &steps, &traits, &env);
     let EvaluatedRules { mut findings, passed, mut unknown, ignored, .. } = evaluated;
     let damaged = damage::damaged_files(run, warnings);
+    let formats: Vec<&str> = run.sources.iter().map(|source| source.format.as_ref()).collect();
+    let recording = Recording::read(tables, &formats, warnings);
     let mut warnings: Vec<ReportWarning> = warnings.iter().map(ReportWarning::from).collect();
     warnings.extend(evaluated.warnings);
     warnings.extend(explain_failures(&mut unknown, rules, failed));
@@ -80,8 +82,7 @@ pub fn evaluate_without(
     };
     let mut report = Report::new(run, totals);
     report.breakdown = breakdown(tables, steps.slowest_rank());
-    let formats: Vec<&str> = run.sources.iter().map(|source| source.format.as_ref()).collect();
-    report.recording = Recording::read(tables, &formats);
+    report.recording = recording;
     report.rule_files = rules.files().to_vec();
     report.findings = findings;
     report.passed = passed;

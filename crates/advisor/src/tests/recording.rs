@@ -1,6 +1,6 @@
 //! The description of the recording in a report.
 
-use trace_model::{RunInfo, Source, Value};
+use trace_model::{RunInfo, SPLIT_RANK, Source, Value, Warning};
 
 use super::{view, with_default};
 use crate::evaluate;
@@ -46,6 +46,35 @@ fn launches_without_kernels_were_not_recorded() {
         instructions.code.contains("ProfilerActivity.CUDA")
             && instructions.code.contains("prof.step()")
     );
+}
+
+#[test]
+fn a_skipped_file_of_the_gpu_is_the_reason_for_its_missing_activity() {
+    let recorded = [
+        ("profiled_rank_count", Value::Int(1)),
+        ("op_count", Value::Int(1206)),
+        ("launch_count", Value::Int(260)),
+        ("recorded_ns", Value::Int(12_500_000)),
+    ];
+    let tables = [view("trace_recording", &[&recorded]), view("run_traits", &[&[]])];
+    let skipped = |file: &str| Warning {
+        code: SPLIT_RANK.into(),
+        file: file.to_owned(),
+        message: String::new(),
+        count: 1,
+    };
+    let told = |warnings: &[Warning]| {
+        let report = evaluate(&with_default(&[]), &tables, &RunInfo::default(), warnings);
+        let recording = report.recording.unwrap();
+        assert_eq!(recording.kind, RecordingKind::DeviceNotRecorded);
+        recording.summary
+    };
+    assert!(told(&[]).contains("CUPTI"));
+    let one = told(&[skipped("gpu.json")]);
+    assert!(one.contains("`gpu.json` holds GPU activities, but was skipped"), "{one}");
+    assert!(!one.contains("CUPTI") && one.contains("Record each rank into one file."), "{one}");
+    let two = told(&[skipped("gpu0.json"), skipped("gpu1.json")]);
+    assert!(two.contains("`gpu0.json` and 1 other file hold GPU activities, but were"), "{two}");
 }
 
 #[test]

@@ -23,6 +23,10 @@ pub(crate) struct TraceIdentity {
     pub(crate) operators: BTreeSet<String>,
     /// Whether it communicates with other ranks.
     pub(crate) has_collectives: bool,
+    /// Whether it holds operators, runtime calls or Python frames.
+    pub(crate) has_host_events: bool,
+    /// Whether it holds kernels or copies of a device.
+    pub(crate) has_device_events: bool,
 }
 
 impl TraceIdentity {
@@ -50,8 +54,21 @@ impl TraceIdentity {
             has_collectives: has_ranges
                 || !columns.collectives.is_empty()
                 || distinct(&columns.kernels.name.0).into_iter().any(is_communication_kernel),
+            has_host_events: !(columns.cpu_ops.is_empty()
+                && columns.runtime_calls.is_empty()
+                && columns.python_frames.is_empty()),
+            has_device_events: trace.has_device_work(),
             operators: operators.into_iter().map(str::to_owned).collect(),
         }
+    }
+
+    /// The activities that it holds and the other does not, as words; `None` if the other holds all kinds that it does.
+    pub(crate) fn activities_beyond(&self, other: &Self) -> Option<&'static str> {
+        if self.has_device_events && !other.has_device_events {
+            return Some("GPU activities");
+        }
+        (self.has_host_events && !other.has_host_events)
+            .then_some("operators and calls of the host")
     }
 
     /// Share of the operators of both that both have; `None` if one has too few to tell.

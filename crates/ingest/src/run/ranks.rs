@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trace_model::Warning;
+use trace_model::{SPLIT_RANK, Warning};
 
 use super::rank_from_name;
 use super::rank_trace::RankTrace;
@@ -181,25 +181,38 @@ pub(crate) fn cycles<T: Timeline>(
     for trace in files {
         match cycles.last() {
             Some(last) if time(&trace).0 < time(last).1 || time(&trace) == time(last) => {
-                let process = trace.trace.identity().process;
-                let message = if process.is_some() && process == last.trace.identity().process {
-                    format!(
-                        "skipped: holds events of the process of {} at the same time; parts of one recording are not \
-                         joined, so record rank {rank} into one file",
-                        last.file
-                    )
-                } else {
-                    format!(
-                        "skipped: also states rank {rank}, and overlaps in time with {}",
-                        last.file
-                    )
-                };
-                warnings.push(run_warning("duplicate-rank", trace.file, message));
+                warnings.push(skipped(rank, &trace, last));
             }
             _ => cycles.push(trace),
         }
     }
     cycles
+}
+
+/// The warning about a trace that is skipped because `read`, of the same rank, overlaps with it.
+fn skipped<T: Timeline>(rank: i32, trace: &RankTrace<T>, read: &RankTrace<T>) -> Warning {
+    let (identity, identity_read) = (trace.trace.identity(), read.trace.identity());
+    let is_same_process = identity.process.is_some() && identity.process == identity_read.process;
+    let advice =
+        format!("parts of one recording are not joined, so record rank {rank} into one file");
+    let (code, message) = if let Some(activities) = identity.activities_beyond(&identity_read) {
+        let message = format!(
+            "skipped: holds {activities} of rank {rank}, and {}, which is read for the same time, holds none; {advice}",
+            read.file
+        );
+        (SPLIT_RANK, message)
+    } else if is_same_process {
+        let message = format!(
+            "skipped: holds events of the process of {} at the same time; {advice}",
+            read.file
+        );
+        ("duplicate-rank", message)
+    } else {
+        let message =
+            format!("skipped: also states rank {rank}, and overlaps in time with {}", read.file);
+        ("duplicate-rank", message)
+    };
+    run_warning(code, trace.file.clone(), message)
 }
 
 /// Files of other cycles that the warning names.

@@ -384,6 +384,26 @@ fn parts_of_a_recording_at_the_same_time_are_not_joined() {
 }
 
 #[test]
+fn a_skipped_file_with_what_the_other_lacks_is_told() {
+    let file =
+        |event: &str| format!(r#"{{"distributedInfo": {{"rank": 3}}, "traceEvents": [{event}]}}"#);
+    let host = file(r#"{"ph":"X","cat":"cpu_op","name":"a","pid":11,"tid":1,"ts":5,"dur":9}"#);
+    let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":6,"dur":9,"args":{"device":0,"stream":7}}"#;
+    let earlier = kernel.replace("\"ts\":6", "\"ts\":1");
+    for (device, skipped, holds) in [
+        (file(kernel), "b.json", "GPU activities of rank 3, and a.json,"),
+        (file(&earlier), "a.json", "operators and calls of the host of rank 3, and b.json,"),
+    ] {
+        let files = [("a.json", host.as_bytes()), ("b.json", device.as_bytes())];
+        let dataset = read_files(&files).unwrap();
+        assert_eq!(warnings(&dataset), [("split-rank", 1)]);
+        assert_eq!(dataset.warnings[0].file, skipped);
+        let message = &dataset.warnings[0].message;
+        assert!(message.contains(holds) && message.contains("rank 3 into one file"), "{message}");
+    }
+}
+
+#[test]
 fn options_that_were_on_are_not_missing() {
     let held = |metadata: &str, events: &str| {
         let text = format!(r#"{{"schemaVersion": 1, {metadata} "traceEvents": [{events}]}}"#);

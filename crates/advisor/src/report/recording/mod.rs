@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::number::{plural, thousands};
 use trace_model::time::human;
-use trace_model::{MetricTable, Value};
+use trace_model::{MetricTable, SPLIT_RANK, Value, Warning};
 
 pub use instructions::RecordingInstructions;
 pub(crate) use no_timeline::NO_TIMELINE_VIEWS;
@@ -155,9 +155,14 @@ impl Recording {
         snapshot::headline(Row::largest(tables, MEMORY_VIEW, "peak_bytes")?)
     }
 
-    /// Reads the recording from the views; `None` if they were not computed. `formats`: those of the files.
-    pub(crate) fn read(tables: &[MetricTable], formats: &[&str]) -> Option<Self> {
-        let contents = Contents::read(tables)?;
+    /// Reads the recording from the views; `None` if they were not computed. `formats`: those of the files; `warnings`: those
+    /// of reading them.
+    pub(crate) fn read(
+        tables: &[MetricTable],
+        formats: &[&str],
+        warnings: &[Warning],
+    ) -> Option<Self> {
+        let contents = Contents::read(tables, warnings)?;
         let limits = contents.limits(formats);
         let kind = match limits.first() {
             Some(limit) => limit.kind,
@@ -203,6 +208,8 @@ struct Contents<'a> {
     traits: Option<Row<'a>>,
     memory: Option<Row<'a>>,
     below_roofline: Option<Row<'a>>,
+    /// Files that were skipped although they hold activities that no file of their rank holds.
+    skipped_parts: Vec<&'a str>,
 }
 
 /// The first row of a view.
@@ -262,12 +269,14 @@ impl<'a> Row<'a> {
 }
 
 impl<'a> Contents<'a> {
-    fn read(tables: &'a [MetricTable]) -> Option<Self> {
+    fn read(tables: &'a [MetricTable], warnings: &'a [Warning]) -> Option<Self> {
         let recorded = Row::first(tables, RECORDING_VIEW)?;
+        let parts = warnings.iter().filter(|warning| warning.code == SPLIT_RANK);
         let [traits, below_roofline] =
             [RUN_TRAITS_VIEW, ROOFLINE_VIEW].map(|view| Row::first(tables, view));
         let memory = Row::largest(tables, MEMORY_VIEW, "peak_bytes");
-        Some(Self { recorded, traits, memory, below_roofline })
+        let skipped_parts = parts.map(|warning| warning.file.as_str()).collect();
+        Some(Self { recorded, traits, memory, below_roofline, skipped_parts })
     }
 
     /// Number of events of this kind: a column without its suffix.
@@ -325,7 +334,9 @@ impl<'a> Contents<'a> {
     }
 
     fn uses_unrecorded_device(&self) -> bool {
-        self.count("device_event") == 0 && (self.count("launch") > 0 || self.count("device_op") > 0)
+        let has_skipped_part = self.count("op") > 0 && !self.skipped_parts.is_empty();
+        self.count("device_event") == 0
+            && (self.count("launch") > 0 || self.count("device_op") > 0 || has_skipped_part)
     }
 
     fn duration(&self) -> String {
@@ -402,6 +413,9 @@ impl<'a> Contents<'a> {
 
     /// Why a device that the program uses has no activity in the recording.
     fn unrecorded_device(&self) -> String {
+        if let [file, others @ ..] = &self.skipped_parts[..] {
+            return skipped_device(file, others.len());
+        }
         if self.count("profiler_range") > 0 {
             return "Hardware counters were recorded (`profiler_metrics`), which replaces the timeline of kernels: record again \
                     without them."
@@ -650,4 +664,16 @@ impl<'a> Contents<'a> {
         limits.sort_by_key(|limit| limit.kind);
         limits
     }
+}
+
+/// Why a device that was recorded has no activity: its files were skipped.
+fn skipped_device(file: &str, others: usize) -> String {
+    let (files, verb) = match others {
+        0 => (format!("`{file}` holds"), "was"),
+        others => (format!("`{file}` and {} hold", plural(others, "other file")), "were"),
+    };
+    format!(
+        "{files} GPU activities, but {verb} skipped: another file of the same rank holds the host at the same time, and parts of \
+         one recording are not joined. Record each rank into one file."
+    )
 }
