@@ -243,15 +243,41 @@ fn rules_make_no_rows_from_nothing() {
     }
 }
 
+/// A query that takes years.
+const CROSS_JOIN: &str = "SELECT a.rank, count(*) AS kernel_count FROM runtime_calls a, runtime_calls b, \
+                          runtime_calls c, runtime_calls d, runtime_calls e GROUP BY a.rank";
+
+#[test]
+fn rules_whose_queries_fail_or_take_too_long_fail_their_test() {
+    let sandbox = Sandbox::with_run();
+    let not_numbers =
+        "SELECT rank, CAST(CAST(name AS VARCHAR) AS BIGINT) AS kernel_count FROM kernels";
+    for (sql, says) in [
+        (CROSS_JOIN, "the query of `of-a-stranger` took more than 30 s, on a simulated run"),
+        (not_numbers, "the query of `of-a-stranger` failed: Cannot cast string"),
+    ] {
+        sandbox.write("rules.toml", query_rule(sql));
+        let output = run(&sandbox, &["rules", "test", "rules.toml"]);
+        let out = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{out}{}", text(&output.stderr));
+        assert!(out.contains("rules.toml:1: ZZ001 of-a-stranger: "), "{out}");
+        assert!(out.to_lowercase().contains(&says.to_lowercase()), "{out}");
+        assert!(out.contains("queries: 1, failed: 1\n"), "{out}");
+    }
+    sandbox.write("rules.toml", rule(&[]));
+    let output = run(&sandbox, &["rules", "test", "rules.toml"]);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{out}{}", text(&output.stderr));
+    assert!(out.contains("queries: 1, failed: 0\n"), "{out}");
+}
+
 /// Except for the verdict on the rule, the report equals that with a harmless rule.
 #[test]
 fn query_that_takes_too_long_leaves_its_rule_unknown() {
     let sandbox = Sandbox::with_run();
-    let cross_join = "SELECT a.rank, count(*) AS kernel_count FROM runtime_calls a, runtime_calls b, \
-                      runtime_calls c, runtime_calls d, runtime_calls e GROUP BY a.rank";
     let (harmless, expected) = report(&sandbox, &rule(&[]), &[]);
     let start = Instant::now();
-    let (slow, output) = report(&sandbox, &query_rule(cross_join), &[]);
+    let (slow, output) = report(&sandbox, &query_rule(CROSS_JOIN), &[]);
     assert!(start.elapsed() < Duration::from_secs(100), "{:?}", start.elapsed());
     assert_eq!(output.status.code(), expected.status.code());
     let why = "the query of `of-a-stranger` took more than 30 s";

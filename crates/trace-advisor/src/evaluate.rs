@@ -122,7 +122,7 @@ pub(crate) fn evaluate(
 }
 
 /// Returns the answer, or the reason why a view or query failed. Other errors abort the evaluation.
-fn or_reason<T>(answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
+pub(crate) fn or_reason<T>(answer: Result<T, Error>) -> Result<Result<T, String>, Error> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
         Err(error) => error.failed_query().map(Err).ok_or(error),

@@ -44,4 +44,4 @@ pub use map::{MapOptions, map, map_views, mapped_views, queries_of_check};
 pub use options::OpenOptions;
 pub use pages::{explain, rule_pages};
 pub use pipeline::{Cost, Run};
-pub use rules::{default_rules, load_only, load_rules};
+pub use rules::{default_rules, load_only, load_rules, own_rule_queries};

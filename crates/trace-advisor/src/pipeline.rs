@@ -18,7 +18,7 @@ use trace_model::{
 use what_if::{Retimed, RetimingRanks};
 
 use crate::error::Error;
-use crate::evaluate::{Answer, Computed, MetricProvider, RunMetadata, Stage, evaluate};
+use crate::evaluate::{Answer, Computed, MetricProvider, RunMetadata, Stage, evaluate, or_reason};
 use crate::loaded_tables::LoadedTables;
 use crate::options::OpenOptions;
 
@@ -189,6 +189,21 @@ impl Run {
             .iter()
             .map(|query| timed(&query.name, &|session| rule_query(session, query).map(drop)));
         views.chain(queries).collect()
+    }
+
+    /// Runs queries of rules within the limits that they have in [`Run::check`]. Returns those that fail, by the names of
+    /// their rules, with the reasons.
+    ///
+    /// # Errors
+    /// If the run cannot be read.
+    pub fn failed_rule_queries(&self, queries: &[RuleQuery]) -> Result<Vec<FailedTable>, Error> {
+        let mut failed = Vec::new();
+        for query in queries {
+            if let Err(reason) = or_reason(rule_query(&self.session, query))? {
+                failed.push(FailedTable { view: query.name.clone(), reason });
+            }
+        }
+        Ok(failed)
     }
 
     /// The rows of a view, in its own order.

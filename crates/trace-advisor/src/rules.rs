@@ -1,9 +1,10 @@
 //! Loads rules and checks them against the metrics of the built-in views.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use advisor::{
-    EvidenceQuery, Problem, RuleFiles, RuleQuery, RuleSet, RuleSource, are_shipped_rules,
+    EvidenceQuery, Inactive, Problem, RuleFiles, RuleQuery, RuleSet, RuleSource, are_shipped_rules,
     shipped_rules,
 };
 use query::{Params, QueryDiagnostic, Session, rows_to_values};
@@ -70,6 +71,14 @@ fn checksum() -> u32 {
         checksum.update(text.as_bytes());
     }
     checksum.finalize()
+}
+
+/// The queries of rules that are not disabled, those of the shipped rules left out: these are known to run.
+pub fn own_rule_queries(rules: &RuleSet) -> Vec<RuleQuery> {
+    let shipped: BTreeSet<String> =
+        default_rules().all().iter().filter_map(|rule| rule.sql.clone()).collect();
+    let enabled = rules.all().iter().filter(|r| rules.inactive(r) != Some(Inactive::Disabled));
+    enabled.filter_map(RuleQuery::of).filter(|query| !shipped.contains(&query.sql)).collect()
 }
 
 fn check_and_load(sources: &[RuleSource]) -> Result<RuleSet, Vec<Problem>> {

@@ -25,7 +25,8 @@ pub struct RuleQuery {
 }
 
 impl RuleQuery {
-    pub(crate) fn of(rule: &Rule) -> Option<Self> {
+    /// The query of a rule, if it has one.
+    pub fn of(rule: &Rule) -> Option<Self> {
         Some(Self {
             name: rule.name.clone(),
             sql: rule.sql.clone()?,

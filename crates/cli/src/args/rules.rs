@@ -35,7 +35,7 @@ pub(crate) enum RulesCommand {
     List(RuleListArgs),
     /// Print the definition of a rule as rule files contain it
     Show(RuleShowArgs),
-    /// Run the tests that rule files contain
+    /// Run the tests that rule files contain, and the queries of rules on a simulated run
     Test(TestArgs),
     /// Check many runs and print how often each rule fires and what it costs
     Stats(StatsArgs),

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use trace_advisor::RuleSet;
 use trace_advisor::advisor::{Rule, rule_schema_json};
-use trace_advisor::rule_pages;
+use trace_advisor::trace_model::FailedTable;
+use trace_advisor::{RuleSet, Run, own_rule_queries, rule_pages};
 
 use crate::args::{RuleShowArgs, RulesArgs, RulesCommand};
 use crate::commands::explain::find_rule;
@@ -170,12 +170,40 @@ fn test(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
     for failure in &result.failures {
         writeln!(console.out, "{}", sanitize(&failure.to_string()))?;
     }
+    let queries_pass = test_queries(rules, console)?;
     if !result.untested.is_empty() {
         writeln!(console.out, "without tests: {}", sanitize(&result.untested.join(", ")))?;
     }
     let (run, failed) = (result.run, result.failures.len());
     writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}", result.rules)?;
-    Ok(if failed == 0 { Exit::Clean } else { Exit::Findings })
+    Ok(if failed == 0 && queries_pass { Exit::Clean } else { Exit::Findings })
+}
+
+/// Runs the queries of rules that are not shipped on a simulated run, within the limits of a check. Returns whether all succeed.
+fn test_queries(rules: &RuleSet, console: &mut Console) -> anyhow::Result<bool> {
+    let queries = own_rule_queries(rules);
+    if queries.is_empty() {
+        return Ok(true);
+    }
+    let failed = simulated_run()?.failed_rule_queries(&queries)?;
+    for FailedTable { view, reason } in &failed {
+        let rule = rules.all().iter().find(|rule| rule.name == *view);
+        let at = rule.map_or("", |rule| &rule.at);
+        let code = rule.map_or("", |rule| &rule.code);
+        let text = format!("{at}: {code} {view}: {reason}, on a simulated run");
+        writeln!(console.out, "{}", sanitize(&text))?;
+    }
+    writeln!(console.out, "queries: {}, failed: {}", queries.len(), failed.len())?;
+    Ok(failed.is_empty())
+}
+
+/// A run of two ranks and some thousand events, in memory.
+fn simulated_run() -> anyhow::Result<Run> {
+    let folder = tempfile::Builder::new().prefix("advisor-").tempdir();
+    let folder = folder.context("cannot create a temporary folder")?;
+    let written = trace_demo::write_run(&trace_demo::Options::default(), folder.path());
+    written.context("cannot write a simulated run")?;
+    Ok(Run::open(folder.path())?)
 }
 
 #[cfg(test)]
