@@ -188,6 +188,141 @@ fn a_failed_check_says_so_in_the_measures_and_by_its_exit_code() {
     assert!(!text.contains("advisor_rules"), "{text}");
 }
 
+/// Whether the metrics say that the last check succeeded.
+fn success(sandbox: &Sandbox) -> Option<f64> {
+    let text = fs::read_to_string(sandbox.path("m.prom")).unwrap_or_default();
+    sample(&text, "advisor_check_success{run=\"run\"}")
+}
+
+/// Leaves the report and the metrics of a check that succeeded.
+fn watch_once(sandbox: &Sandbox) {
+    let args = ["--checks", "1", "--report", "last.json", "--prometheus", "m.prom"];
+    let (code, _, err) = finished(start(sandbox, &args));
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(success(sandbox), Some(1.0));
+}
+
+/// Changes the time of a trace.
+fn touch_a_trace(sandbox: &Sandbox) {
+    let trace = fs::read_dir(sandbox.path("run")).unwrap().next().unwrap().unwrap().path();
+    let trace = fs::OpenOptions::new().append(true).open(trace).unwrap();
+    trace.set_modified(std::time::SystemTime::now()).unwrap();
+}
+
+#[test]
+fn a_run_that_vanishes_for_a_while_is_no_success_until_it_is_back() {
+    let sandbox = Sandbox::with_run();
+    let process = start(&sandbox, &["--checks", "2", "--prometheus", "m.prom"]);
+    wait_for("the first check", || success(&sandbox) == Some(1.0));
+    let checked = fs::read(sandbox.path("m.prom")).unwrap();
+    fs::rename(sandbox.path("run"), sandbox.path("away")).unwrap();
+    wait_for("the run to be missed", || success(&sandbox) == Some(0.0));
+    fs::rename(sandbox.path("away"), sandbox.path("run")).unwrap();
+    wait_for("the run to be found", || success(&sandbox) == Some(1.0));
+    let again = fs::read(sandbox.path("m.prom")).unwrap();
+    assert_eq!(again, checked, "a run that has not changed is not checked again");
+    touch_a_trace(&sandbox);
+    let (code, out, err) = finished(process);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out.matches(" UTC  run: ").count(), 2, "{out}");
+    assert_eq!(err.matches("note: waiting: ").count(), 1, "{err}");
+    assert_eq!(success(&sandbox), Some(1.0));
+}
+
+#[test]
+fn a_report_whose_folder_vanishes_for_a_while_is_written_later() {
+    let sandbox = Sandbox::with_run();
+    fs::create_dir(sandbox.path("out")).unwrap();
+    let report = sandbox.path("out/last.json");
+    let mut process = start(&sandbox, &["--checks", "3", "--report", "out/last.json"]);
+    wait_for("the first report", || report.exists());
+    let first = fs::read(&report).unwrap();
+    fs::rename(sandbox.path("out"), sandbox.path("away")).unwrap();
+    touch_a_trace(&sandbox);
+    let mut error = String::new();
+    let mut err = BufReader::new(process.stderr.take().unwrap());
+    err.read_line(&mut error).unwrap();
+    assert!(error.starts_with("error: cannot write out/last.json: "), "{error}");
+    fs::rename(sandbox.path("away"), sandbox.path("out")).unwrap();
+    wait_for("the second report", || fs::read(&report).is_ok_and(|text| text != first));
+    touch_a_trace(&sandbox);
+    let mut out = String::new();
+    process.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(process.wait().unwrap().code(), Some(0), "{out}");
+    assert_eq!(out.matches(" UTC  run: ").count(), 3, "{out}");
+}
+
+/// Starts a watch that writes no file of more than `blocks` blocks of 512 bytes: a full disk.
+#[cfg(target_os = "linux")]
+fn start_on_full_disk(sandbox: &Sandbox, blocks: u32, args: &[&str]) -> Child {
+    let program = sandbox.command(&[&["watch", "run", "--every", "1s"], args].concat());
+    let limit = format!("trap '' XFSZ; ulimit -S -f {blocks} || exit 99; exec \"$0\" \"$@\"");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &limit]).arg(program.get_program()).args(program.get_args());
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(sandbox.path("")).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_fails_a_check_and_ends_no_watch() {
+    let sandbox = Sandbox::with_run();
+    watch_once(&sandbox);
+    let report = fs::read(sandbox.path("last.json")).unwrap();
+    let args = ["--checks", "2", "--report", "last.json", "--prometheus", "m.prom"];
+    let process = start_on_full_disk(&sandbox, 1, &args);
+    // The report does not fit, but that the check has failed does.
+    wait_for("the failure", || success(&sandbox) == Some(0.0));
+    assert_eq!(fs::read(sandbox.path("last.json")).unwrap(), report);
+    let pid = process.id().to_string();
+    let mut free = std::process::Command::new("prlimit");
+    assert!(free.args(["--pid", &pid, "--fsize=unlimited:"]).status().unwrap().success());
+    wait_for("the files to be written", || success(&sandbox) == Some(1.0));
+    assert_ne!(fs::read(sandbox.path("last.json")).unwrap(), report);
+    touch_a_trace(&sandbox);
+    let (code, out, err) = finished(process);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out.matches(" UTC  run: ").count(), 2, "what is written later is not checked again");
+    assert_eq!(err.matches("cannot write last.json: File too large").count(), 1, "{err}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_success_that_cannot_be_replaced_is_removed() {
+    let sandbox = Sandbox::with_run();
+    watch_once(&sandbox);
+    let args = ["--checks", "1", "--prometheus", "m.prom"];
+    let (code, out, err) = finished(start_on_full_disk(&sandbox, 0, &args));
+    assert_eq!(code, 2, "{err}");
+    assert!(out.contains("run: first check"), "{out}");
+    assert!(err.contains("error: cannot write m.prom: File too large"), "{err}");
+    assert!(!sandbox.path("m.prom").exists());
+}
+
+#[test]
+fn metrics_replace_no_file_but_their_own() {
+    let sandbox = Sandbox::with_run();
+    sandbox.write("m.prom", "notes\n");
+    let args = ["--checks", "1", "--prometheus", "m.prom"];
+    let (code, out, err) = finished(start(&sandbox, &args));
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("m.prom already exists") && err.contains("--force"), "{err}");
+    assert_eq!(fs::read_to_string(sandbox.path("m.prom")).unwrap(), "notes\n");
+    let forced = [&args[..], &["--force"]].concat();
+    assert_eq!(finished(start(&sandbox, &forced)).0, 0);
+    assert_eq!(success(&sandbox), Some(1.0));
+    assert_eq!(finished(start(&sandbox, &args)).0, 0, "a watch may be started again");
+    #[cfg(unix)]
+    {
+        fs::rename(sandbox.path("m.prom"), sandbox.path("target.prom")).unwrap();
+        std::os::unix::fs::symlink("target.prom", sandbox.path("m.prom")).unwrap();
+        let (code, _, err) = finished(start(&sandbox, &args));
+        assert_eq!(code, 2, "{err}");
+        assert!(sandbox.path("m.prom").is_symlink());
+    }
+}
+
 #[test]
 fn what_cannot_be_watched_or_written_is_refused_at_once() {
     let sandbox = Sandbox::with_run();

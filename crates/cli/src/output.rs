@@ -1,6 +1,7 @@
 //! The destination of a result: stdout, or a file that is not overwritten by accident.
 
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -70,10 +71,19 @@ fn complete(mut file: OutputFile, to: &Path, runs: &[PathBuf]) -> anyhow::Result
     Ok(())
 }
 
+/// Returns whether a file begins with `mark`. A link to one does not.
+pub(crate) fn begins_with(path: &Path, mark: &str) -> bool {
+    let is_file = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
+    let mut start = vec![0; mark.len()];
+    is_file
+        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == mark.as_bytes()
+}
+
 /// Writes a file of a directory, which is ours if it contains `mark`. Any other file of this name is left alone.
 pub(crate) fn write_own_file(to: &Path, content: &[u8], mark: &str) -> anyhow::Result<()> {
-    let is_ours = || std::fs::read_to_string(to).is_ok_and(|text| text.contains(mark));
-    let may_write = match std::fs::symlink_metadata(to) {
+    let is_ours = || fs::read_to_string(to).is_ok_and(|text| text.contains(mark));
+    let may_write = match fs::symlink_metadata(to) {
         Ok(meta) => meta.is_file() && is_ours(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
@@ -97,7 +107,16 @@ pub(crate) fn write_page(
         let help = "write it to a file: -o report.html";
         return Err(with_help("a terminal cannot show an HTML page", help));
     }
-    write_output(args, Audience::Machine, console, |out, _| Ok(out.write_all(html.as_bytes())?))
+    write_text(args, html, console)
+}
+
+/// Writes a text that programs read to the file of `--output`, or to stdout.
+pub(crate) fn write_text(
+    args: &OutputArgs,
+    text: &str,
+    console: &mut Console,
+) -> anyhow::Result<()> {
+    write_output(args, Audience::Machine, console, |out, _| Ok(out.write_all(text.as_bytes())?))
 }
 
 /// Refuses addresses: output is written to this machine only.

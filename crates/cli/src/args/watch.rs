@@ -30,6 +30,9 @@ pub(crate) struct WatchArgs {
     /// Write findings and measures of each rank to FILE after each check, in the text format of Prometheus
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) prometheus: Option<PathBuf>,
+    /// Replace the FILE of --prometheus even if another program wrote it
+    #[arg(long, requires = "prometheus", help_heading = OUTPUT)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
     #[command(flatten)]

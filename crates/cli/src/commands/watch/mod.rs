@@ -1,10 +1,11 @@
 //! `advisor watch`: checks a run whenever its files change, and reports what is new, worse or gone.
 
+mod metrics_file;
+mod problems;
 mod prometheus;
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use trace_advisor::advisor::phrases::gain_share;
@@ -14,16 +15,18 @@ use trace_advisor::advisor::{
 use trace_advisor::ingest::{self, Location};
 use trace_advisor::{MapOptions, OpenOptions, Report, RuleSet, Run};
 
+use self::metrics_file::MetricsFile;
+use self::problems::Problems;
 use self::prometheus::Measures;
 use super::check::fail_on;
-use crate::args::{Audience, OutputArgs, ReportFormat, WatchArgs};
+use crate::args::{OutputArgs, ReportFormat, WatchArgs};
 use crate::baseline;
 use crate::cluster;
 use crate::console::Console;
-use crate::diagnostics::{print_error, with_help};
+use crate::diagnostics::{is_broken_pipe, with_help};
 use crate::exit::Exit;
-use crate::messages::{note, print_warnings};
-use crate::output::{check_output, write_output};
+use crate::messages::print_warnings;
+use crate::output::{check_output, write_text};
 use crate::progress::Stage;
 use crate::render::layout::Layout;
 use crate::render::report::{self, ReportContext};
@@ -44,31 +47,23 @@ pub(super) fn run(args: &WatchArgs, console: &mut Console) -> anyhow::Result<Exi
     if args.run.path.as_os_str() == "-" {
         return Err(with_help("a trace on stdin cannot change", "name a file or a directory"));
     }
-    for file in [&args.report, &args.prometheus].into_iter().flatten() {
-        check_output(&OutputArgs { file: Some(file.clone()), force: true })?;
+    if let Some(report) = report_output(args) {
+        check_output(&report)?;
     }
+    let metrics = MetricsFile::of(args)?;
     let rules = rule_files::load_selected(&args.rules, console)?;
-    let last = last_report(args)?;
-    let mut watch = Watch { args, rules: &rules, last, seen: None, error: None };
-    let (mut checks, mut waits_for) = (0, None);
+    let mut watch = Watch {
+        args,
+        rules: &rules,
+        last: last_report(args)?,
+        seen: None,
+        unwritten_report: None,
+        metrics,
+        problems: Problems::default(),
+    };
+    let mut checks = 0;
     loop {
-        let exit = match watch.changed_version() {
-            Ok(None) => None,
-            Ok(Some(version)) => {
-                waits_for = None;
-                Some(watch.check(version, console)?)
-            }
-            // A run that does not exist yet, or a store that does not answer.
-            Err(error) => {
-                let reason = error.to_string();
-                if waits_for.as_ref() != Some(&reason) {
-                    note(&format!("waiting: {reason}"), console)?;
-                    waits_for = Some(reason);
-                }
-                None
-            }
-        };
-        if let Some(exit) = exit {
+        if let Some(exit) = watch.round(console)? {
             checks += 1;
             if args.checks.is_some_and(|most| checks >= most.get()) {
                 return Ok(exit);
@@ -87,6 +82,11 @@ fn last_report(args: &WatchArgs) -> anyhow::Result<Option<Baseline>> {
     }
 }
 
+/// The file of `--report`. What it holds is the report of an earlier watch, or the command has refused it.
+fn report_output(args: &WatchArgs) -> Option<OutputArgs> {
+    Some(OutputArgs { file: Some(args.report.clone()?), force: true })
+}
+
 struct Watch<'a> {
     args: &'a WatchArgs,
     rules: &'a RuleSet,
@@ -94,11 +94,34 @@ struct Watch<'a> {
     last: Option<Baseline>,
     /// The version of the run that was checked last.
     seen: Option<String>,
-    /// The error of the last check.
-    error: Option<String>,
+    /// The last report, until its file is written.
+    unwritten_report: Option<String>,
+    metrics: Option<MetricsFile<'a>>,
+    problems: Problems,
 }
 
 impl Watch<'_> {
+    /// Looks at the run, checks it if it has changed, and writes the files that are not up to date. Returns the exit code of
+    /// the check. What fails is reported, and tried again in the next round.
+    ///
+    /// # Errors
+    /// If nobody reads the output any more.
+    fn round(&mut self, console: &mut Console) -> anyhow::Result<Option<Exit>> {
+        self.problems.begin_round();
+        let (is_check, is_good) = match self.changed_version() {
+            Ok(None) => (false, true),
+            Ok(Some(version)) => (true, self.check(version, console)?),
+            // A run that does not exist yet or any more, or a store that does not answer.
+            Err(error) => {
+                self.problems.wait(&error.to_string(), console)?;
+                (false, false)
+            }
+        };
+        let is_good = self.write_report(console)? && is_good;
+        let is_good = self.show_metrics(is_good, console)? && is_good;
+        Ok(is_check.then_some(if is_good { Exit::Clean } else { Exit::Failed }))
+    }
+
     /// The version of the run, once its files have settled, if it is not the one that was checked last.
     fn changed_version(&self) -> Result<Option<String>, trace_advisor::Error> {
         let run = Location::parse(&self.args.run.path)?;
@@ -119,41 +142,60 @@ impl Watch<'_> {
         Ok(Some(now))
     }
 
-    /// Checks the run and reports what changed. A check that fails is reported, and tried again at the next look.
-    fn check(&mut self, version: String, console: &mut Console) -> anyhow::Result<Exit> {
-        let checked = self.checked(console);
-        let time = unix_seconds();
-        let (exit, metrics) = match checked {
-            Ok((report, measures)) => {
-                (self.seen, self.error) = (Some(version), None);
-                self.print(&report, time, console)?;
-                let json = self.write(&report, ReportFormat::Json, Layout::from(None))?;
-                if let Some(file) = &self.args.report {
-                    replace(file, &json, console)?;
-                }
-                // What was just written can be read.
-                self.last = Baseline::parse(&json).ok();
-                let metrics = prometheus::of_report(&report, &measures, time);
-                (Exit::Clean, metrics)
-            }
-            Err(error) => {
-                let text = format!("{error:#}");
-                if self.error.as_ref() != Some(&text) {
-                    print_error(&error, console)?;
-                    self.error = Some(text);
-                }
-                let run = self.args.run.path.display().to_string();
-                (Exit::Failed, prometheus::of_failure(&run, time))
-            }
+    /// Checks the run and prints what changed. Returns whether both succeeded.
+    fn check(&mut self, version: String, console: &mut Console) -> anyhow::Result<bool> {
+        let (report, json, measures) = match self.checked(console) {
+            Ok(checked) => checked,
+            Err(error) => return self.fail(&error, console),
         };
-        if let Some(file) = &self.args.prometheus {
-            replace(file, &metrics, console)?;
+        let time = unix_seconds();
+        match self.print(&report, time, console) {
+            Ok(()) => {}
+            Err(error) if is_broken_pipe(&error) => return Err(error),
+            Err(error) => return self.fail(&error.context("cannot write to stdout"), console),
         }
-        Ok(exit)
+        self.seen = Some(version);
+        // What was just written can be read.
+        self.last = Baseline::parse(&json).ok();
+        self.unwritten_report = Some(json);
+        if let Some(metrics) = &mut self.metrics {
+            metrics.measure(prometheus::of_report(&report, &measures, time));
+        }
+        Ok(true)
     }
 
-    /// The report of the run, compared with the last one, and the measures of its ranks if they are wanted.
-    fn checked(&self, console: &mut Console) -> anyhow::Result<(Report, Measures)> {
+    /// Writes the last report, unless it is written. Returns whether it is.
+    fn write_report(&mut self, console: &mut Console) -> anyhow::Result<bool> {
+        let (Some(output), Some(json)) = (report_output(self.args), &self.unwritten_report) else {
+            return Ok(true);
+        };
+        match write_text(&output, json, console) {
+            Ok(()) => {
+                self.unwritten_report = None;
+                Ok(true)
+            }
+            Err(error) => self.fail(&error, console),
+        }
+    }
+
+    /// Brings the metrics up to date. Returns whether they are.
+    fn show_metrics(&mut self, is_good: bool, console: &mut Console) -> anyhow::Result<bool> {
+        let Some(metrics) = &mut self.metrics else { return Ok(true) };
+        match metrics.show(is_good, unix_seconds(), console) {
+            Ok(()) => Ok(true),
+            Err(error) => self.fail(&error, console),
+        }
+    }
+
+    /// Reports a failure of this round. Returns false, as what has failed does.
+    fn fail(&mut self, error: &anyhow::Error, console: &mut Console) -> anyhow::Result<bool> {
+        self.problems.report(error, console)?;
+        Ok(false)
+    }
+
+    /// The report of the run, compared with the last one, as data and as JSON, and the measures of its ranks if they are
+    /// wanted.
+    fn checked(&self, console: &mut Console) -> anyhow::Result<(Report, String, Measures)> {
         let Self { args, rules, last, .. } = self;
         let wants_measures = args.prometheus.is_some();
         let later_views = if wants_measures { prometheus::VIEWS } else { &[] };
@@ -183,7 +225,8 @@ impl Watch<'_> {
         if let Some(before) = before {
             report.apply_baseline(before, "the last check", rules);
         }
-        Ok((report, measures))
+        let json = self.write(&report, ReportFormat::Json, Layout::from(None))?;
+        Ok((report, json, measures))
     }
 
     /// Prints a whole report, or what changed since the last one.
@@ -277,14 +320,6 @@ fn line(finding: &Finding) -> String {
     let gain = gain_share(finding);
     let saves = if gain.is_empty() { gain } else { format!(", saves {gain}") };
     format!("{}[{code} {name}]: {}{saves}", severity.as_str(), sanitize(title))
-}
-
-/// Writes a file of this command, in place of an earlier one.
-fn replace(file: &Path, content: &str, console: &mut Console) -> anyhow::Result<()> {
-    let output = OutputArgs { file: Some(file.to_owned()), force: true };
-    write_output(&output, Audience::Machine, console, |out, _| {
-        Ok(out.write_all(content.as_bytes())?)
-    })
 }
 
 fn unix_seconds() -> u64 {

@@ -10,6 +10,9 @@ use trace_advisor::{Error, Report, Run};
 pub(super) const VIEWS: &[&str] =
     &["step_time", "step_breakdown", "gpu_utilization", "comm_wait", "memory_peak"];
 
+/// The start of each text. A file that begins with it is one of this command.
+pub(super) const START: &str = "# HELP advisor_check_success ";
+
 /// A measure of ranks: its name, its description, and a query of its labels and its value, the last column. The labels
 /// are the other columns.
 struct RankMeasure {
@@ -201,7 +204,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{escaped, of_failure};
+    use super::{START, escaped, of_failure};
 
     #[test]
     fn values_of_labels_are_escaped() {
@@ -211,6 +214,7 @@ mod tests {
     #[test]
     fn of_failure_says_only_that_the_check_failed() {
         let text = of_failure("run/", 7);
+        assert!(text.starts_with(START), "{text}");
         assert!(text.contains("advisor_check_success{run=\"run/\"} 0\n"), "{text}");
         assert!(text.contains("advisor_check_timestamp_seconds{run=\"run/\"} 7\n"), "{text}");
         assert_eq!(text.lines().filter(|line| !line.starts_with('#')).count(), 2, "{text}");
