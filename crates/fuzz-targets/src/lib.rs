@@ -82,7 +82,7 @@ const RECORDED: &[(&str, &[&str])] = &[
         ],
     ),
     ("compile_log", &["tests/fixtures/compiled/fused/torch_trace.log.gz"]),
-    ("report", &["fuzz/seeds/kineto/training.json"]),
+    ("report", &["fuzz/seeds/kineto/training.json", "fuzz/seeds/kineto/repeated_steps.json"]),
 ];
 
 /// All targets: the formats that can be read, and other kinds of input.

@@ -5,12 +5,13 @@ use fastrand::Rng;
 use crate::json::Json;
 
 /// Values that break arithmetic, parsers, or assumptions.
-const EXTREMES: [&str; 34] = [
+const EXTREMES: [&str; 40] = [
     "0",
     "-1",
     "1",
     "-0.0",
     "0.0005",
+    "100.5",
     "255",
     "65536",
     "2147483648",
@@ -20,6 +21,12 @@ const EXTREMES: [&str; 34] = [
     "9e15",
     "-9e15",
     "9007199254740993",
+    // Rounded and multiplied by a thousand, the first does not fit 64 bits.
+    "9223372036854775.807",
+    "-9223372036854775.807",
+    "9200000000000000000",
+    "-5000000000000",
+    "1e9",
     "4611686018427387904",
     "9223372036854775807",
     "9223372036854775808",
@@ -40,22 +47,6 @@ const EXTREMES: [&str; 34] = [
     "[]",
     "{}",
     "\"\\u0000\\u001b[31m\\ud800\\\"\"",
-];
-
-/// Keys whose values are times, amounts or IDs.
-const AMOUNTS: [&str; 12] = [
-    "ts",
-    "dur",
-    "pid",
-    "tid",
-    "bytes",
-    "size",
-    "correlation",
-    "External id",
-    "device",
-    "stream",
-    "addr",
-    "time_us",
 ];
 
 /// Fragments of rule files, tables and logs.
@@ -124,11 +115,15 @@ fn edit_json(text: &str, rng: &mut Rng) -> Option<String> {
 }
 
 fn edit_value(document: &mut Json, rng: &mut Rng) {
-    let is_amount = |key: Option<&str>| key.is_some_and(|key| AMOUNTS.contains(&key));
+    // Times, amounts and IDs: every argument that is a number, whatever it is called.
+    let is_amount = |key: Option<&str>, value: &Json| {
+        let number = value.scalar().map(|text| text.trim_matches('"').parse::<f64>());
+        key.is_some() && matches!(number, Some(Ok(_)))
+    };
     let (mut values, mut amounts, mut scalars) = (0, 0, Vec::new());
     document.visit(&mut |key, value| {
         values += 1;
-        amounts += usize::from(is_amount(key));
+        amounts += usize::from(is_amount(key, value));
         if let Json::Scalar(text) = value
             && scalars.len() < 64
         {
@@ -139,7 +134,7 @@ fn edit_value(document: &mut Json, rng: &mut Rng) {
     let mut left = rng.usize(0..if only_amounts { amounts } else { values });
     let mut rng = rng.fork();
     document.visit(&mut |key, value| {
-        if only_amounts && !is_amount(key) {
+        if only_amounts && !is_amount(key, value) {
             return;
         }
         if left == 0 {

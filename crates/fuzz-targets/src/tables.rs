@@ -10,6 +10,9 @@ use tempfile::TempDir;
 use trace_model::tables::TABLES;
 use trace_model::{Dataset, RunInfo};
 
+/// Maximum sum that the tables of a small input hold: sizes of single allocations are limited to 16 TiB.
+const MAX_BYTES: f64 = (1_u64 << 60) as f64;
+
 /// Creates a temporary folder with these files.
 pub(crate) fn folder(files: &[(&str, &[u8])]) -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -35,7 +38,8 @@ pub(crate) fn read(path: &Path) -> Option<Dataset> {
     }
 }
 
-/// Panics if a table does not match its schema, a duration is negative, or a number is NaN or infinite.
+/// Panics if a table does not match its schema, a duration is negative, a number is NaN or infinite, an amount is beyond
+/// what a device can have, or two steps of a rank overlap or share a number.
 fn check(dataset: &Dataset) {
     for table in TABLES {
         for batch in dataset.tables.get(table.name) {
@@ -45,18 +49,47 @@ fn check(dataset: &Dataset) {
             assert_eq!(found, names, "columns of {}", table.name);
             for (column, values) in names.iter().zip(batch.columns()) {
                 assert_finite(values, &format!("{}.{column}", table.name));
+                let what = format!("{}.{column}", table.name);
                 if column.ends_with("dur_ns") {
-                    let shortest = min(values.as_primitive::<Int64Type>());
-                    assert!(
-                        shortest.is_none_or(|ns| ns >= 0),
-                        "{}.{column}: {shortest:?}",
-                        table.name
-                    );
+                    assert_range(values, &what, 0.0, i64::MAX as f64);
+                } else if *column == "bytes" || column.ends_with("_bytes") {
+                    assert_range(values, &what, -MAX_BYTES, MAX_BYTES);
+                } else if *column == "occupancy_ratio" {
+                    assert_range(values, &what, 0.0, 1.0);
                 }
             }
         }
     }
+    dataset.tables.get("steps").iter().for_each(assert_steps_follow_each_other);
     assert!(dataset.run.wall_ns >= 0, "wall_ns = {}", dataset.run.wall_ns);
+}
+
+/// Panics if a value is below `least` or above `most`.
+fn assert_range(values: &ArrayRef, what: &str, least: f64, most: f64) {
+    let numbers = cast(values, &DataType::Float64).expect("numbers");
+    let numbers = numbers.as_primitive::<Float64Type>();
+    for extreme in [min(numbers), max(numbers)].into_iter().flatten() {
+        assert!((least..=most).contains(&extreme), "{what} holds {extreme}");
+    }
+}
+
+/// Panics if a step of a rank has no higher number than the one before it, or starts well before the end of that one.
+fn assert_steps_follow_each_other(steps: &RecordBatch) {
+    let integers = |name: &str| {
+        let column = steps.column_by_name(name).unwrap_or_else(|| panic!("steps.{name}"));
+        let values = cast(column, &DataType::Int64).expect("integers");
+        values.as_primitive::<Int64Type>().values().to_vec()
+    };
+    let [ranks, numbers, starts, durs] = ["rank", "step", "ts_ns", "dur_ns"].map(integers);
+    for next in 1..steps.num_rows() {
+        let last = next - 1;
+        if ranks[last] == ranks[next] {
+            assert!(numbers[last] < numbers[next], "steps {} and {}", numbers[last], numbers[next]);
+            let overlap_ns = starts[last] + durs[last] - starts[next];
+            let shorter_ns = durs[last].min(durs[next]);
+            assert!(overlap_ns <= shorter_ns / 2, "steps overlap by {overlap_ns} ns");
+        }
+    }
 }
 
 /// Panics if a column of floats contains NaN or infinity.

@@ -146,3 +146,134 @@ fn long_events_are_read_and_longer_ones_refused() {
     let refused = read_files(&[("t.json.gz", &long(200 << 20))]).unwrap_err().to_string();
     assert!(refused.contains("a single event is longer than 64 MiB"), "{refused}");
 }
+
+/// Returns a kernel, a copy and an allocation with these arguments in addition to their usual ones.
+fn activities(kernel: &str, copy: &str, allocation: &str) -> trace_model::Dataset {
+    let device = r#""pid":0,"tid":7,"ts":1,"dur":2"#;
+    read_text(trace(&format!(
+        r#"{{"ph":"X","cat":"kernel","name":"gemm",{device},"args":{{"device":0,"stream":7,{kernel}}}}},
+           {{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD",{device},"args":{{"device":0,"stream":7,{copy}}}}},
+           {{"ph":"i","s":"t","name":"[memory]","pid":1,"tid":1,"ts":5,"args":{{"Device Type":1,"Device Id":0,"Bytes":512,{allocation}}}}}"#
+    )))
+    .unwrap()
+}
+
+#[test]
+fn amounts_that_no_device_has_are_missing() {
+    let fields = [
+        ("kernels", "occupancy_ratio", r#""est. achieved occupancy %""#, ["250", "-1", "1e15"]),
+        ("kernels", "registers", r#""registers per thread""#, ["2147483648", "1e15", "-1e300"]),
+        ("kernels", "shared_memory_bytes", r#""shared memory""#, ["-1", "9.2e18", "1e300"]),
+        ("kernels", "blocks_per_sm", r#""blocks per SM""#, ["1e300", "-1e300", "-0.5"]),
+        ("memcpys", "bytes", r#""bytes""#, ["9e18", "-9000000000000000000", "-1"]),
+        (
+            "memory_events",
+            "total_reserved_bytes",
+            r#""Total Reserved""#,
+            ["9.2e18", "-5e12", "2e13"],
+        ),
+        (
+            "memory_events",
+            "total_allocated_bytes",
+            r#""Total Allocated""#,
+            ["9.2e18", "-9e18", "-1"],
+        ),
+    ];
+    for (table, name, argument, values) in fields {
+        for value in values {
+            let argument = format!("{argument}:{value}");
+            let of = |this: &str| if table == this { argument.as_str() } else { r#""x":1"# };
+            let dataset = activities(of("kernels"), of("memcpys"), of("memory_events"));
+            assert_eq!(column(&dataset, table, name), ["null"], "{argument}");
+            assert_eq!(warnings(&dataset).len(), 1, "{argument}");
+        }
+        let argument = format!("{argument}:50");
+        let of = |this: &str| if table == this { argument.as_str() } else { r#""x":1"# };
+        let dataset = activities(of("kernels"), of("memcpys"), of("memory_events"));
+        assert_ne!(column(&dataset, table, name), ["null"], "{argument}");
+        assert_eq!(warnings(&dataset), [], "{argument}");
+    }
+}
+
+#[test]
+fn integers_whose_thousandths_fit_64_bits_are_missing_and_end_nothing() {
+    for key in ["pid", "tid"] {
+        let event = event("kernel", "gemm", 7, "1", "2")
+            .replace(&format!("\"{key}\":"), &format!("\"{key}\":9223372036854775.807,\"_\":"));
+        assert_eq!(read(&[event]).tables.rows("kernels"), 1, "{key}");
+    }
+    for key in ["correlation", "device", "stream"] {
+        let dataset = activities(&format!("\"{key}\":9223372036854775.807"), "\"x\":1", "\"x\":1");
+        assert_eq!(dataset.tables.rows("kernels"), 1, "{key}");
+        assert_eq!(warnings(&dataset), [("bad-number", 1)], "{key}");
+    }
+}
+
+#[test]
+fn sizes_of_a_rank_cannot_add_up_beyond_64_bits() {
+    let copy = r#"{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7,"bytes":17592186044416}}"#;
+    let dataset = read(&vec![copy.to_owned(); 20_000]);
+    assert_eq!(warnings(&dataset), [("number-out-of-bounds", 20_000)]);
+    assert_eq!(dataset.tables.rows("memcpys"), 20_000);
+}
+
+/// Returns marks of steps: number, thread, start and duration in microseconds.
+fn steps(marks: &[(i64, u32, u32, u32)]) -> trace_model::Dataset {
+    let mark = |&(number, tid, ts, dur): &(i64, u32, u32, u32)| {
+        let name = format!("ProfilerStep#{number}");
+        event("user_annotation", &name, tid, &ts.to_string(), &dur.to_string())
+    };
+    read(&marks.iter().map(mark).collect::<Vec<_>>())
+}
+
+#[test]
+fn steps_of_a_rank_have_numbers_of_their_own() {
+    let dataset =
+        steps(&[(5, 1, 0, 10), (5, 1, 10, 10), (6, 1, 20, 10), (0, 1, 30, 10), (9, 1, 40, 10)]);
+    assert_eq!(column(&dataset, "steps", "step"), ["5", "6", "7", "8", "9"]);
+    assert_eq!(warnings(&dataset), [("repeated-step", 3)]);
+}
+
+#[test]
+fn steps_of_a_rank_do_not_overlap() {
+    // Steps inside of a step, and fewer steps of another thread at the same time.
+    let dataset = steps(&[
+        (1, 1, 0, 100),
+        (2, 1, 100, 100),
+        (3, 1, 200, 100),
+        (8, 1, 110, 50),
+        (1, 2, 50, 100),
+        (2, 2, 150, 100),
+    ]);
+    assert_eq!(column(&dataset, "steps", "step"), ["1", "2", "3"]);
+    assert_eq!(column(&dataset, "steps", "dur_ns"), ["100000"; 3]);
+    assert_eq!(warnings(&dataset), [("overlapping-step", 3)]);
+    // Times in whole microseconds let steps end a little late.
+    let dataset = steps(&[(1, 1, 0, 101), (2, 1, 100, 101), (3, 1, 200, 101)]);
+    assert_eq!(column(&dataset, "steps", "step"), ["1", "2", "3"]);
+    assert_eq!(warnings(&dataset), []);
+}
+
+#[test]
+fn lists_have_one_text_for_all_writers() {
+    let op = |dims: &str, types: &str, inputs: &str| {
+        read_text(trace(&format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":2,"args":{{"Input Dims":{dims},"Input type":{types},"Concrete Inputs":{inputs}}}}}"#
+        )))
+        .unwrap()
+    };
+    let pytorch = op("[[8, 128], [128, 8]]", r#"["float", "double"]"#, r#"["", "[1, 2]"]"#);
+    assert_eq!(column(&pytorch, "cpu_ops", "input_dims"), ["[[8, 128], [128, 8]]"]);
+    assert_eq!(column(&pytorch, "cpu_ops", "args"), [r#"{"Concrete Inputs":["", "[1, 2]"]}"#]);
+    for other in [
+        op("[[8,128],[128,8]]", r#"["float","double"]"#, r#"["","[1, 2]"]"#),
+        op(
+            "[\n [\n 8,\n 128\n ],\n [\n 128,\n 8 ] ]",
+            "[\n\"float\",\n\"double\"\n]",
+            "[\n \"\",\n \"[1, 2]\"\n]",
+        ),
+        op("[[8.0, 1.28e2], [128.0, 8]]", r#"["float", "double"]"#, r#"["", "[1, 2]"]"#),
+    ] {
+        assert_eq!(contents(&other), contents(&pytorch));
+    }
+}
