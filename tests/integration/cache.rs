@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[cfg(unix)]
+use crate::support::process::output_within;
 use crate::support::sandbox::Sandbox;
 
 /// A run whose tables are worth keeping is too long for a test: what rules ask is kept of any.
@@ -170,4 +172,118 @@ fn cache_serves_concurrent_checks() {
             assert!(is_answers(&path), "{}", path.display());
         }
     }
+}
+
+/// Puts something that is not a plain file of this user at a path. Returns false if only root can.
+#[cfg(unix)]
+fn plant(what: &str, at: &Path, content: &[u8]) -> bool {
+    use std::os::unix::fs::{chown, symlink};
+    match what {
+        "a pipe" => {
+            let made = std::process::Command::new("mkfifo").arg(at).status();
+            assert!(made.unwrap().success());
+        }
+        "a link to a device" => symlink("/dev/zero", at).unwrap(),
+        "a link to a sound entry" => {
+            let elsewhere = at.with_file_name("elsewhere");
+            fs::write(&elsewhere, content).unwrap();
+            symlink(elsewhere, at).unwrap();
+        }
+        "a folder" => fs::create_dir(at).unwrap(),
+        "a file of another user" => {
+            fs::write(at, content).unwrap();
+            if chown(at, Some(12_345), None).is_err() {
+                fs::remove_file(at).unwrap();
+                return false;
+            }
+        }
+        what => panic!("{what}"),
+    }
+    true
+}
+
+#[cfg(unix)]
+const FOREIGN: [&str; 5] = [
+    "a pipe",
+    "a link to a device",
+    "a link to a sound entry",
+    "a folder",
+    "a file of another user",
+];
+
+/// Runs a command that must not wait for what is in the cache.
+#[cfg(unix)]
+fn answer(sandbox: &Sandbox, args: &[&str]) -> (Vec<u8>, String) {
+    let output = output_within(sandbox.command(args), std::time::Duration::from_mins(1));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    (output.stdout, errors)
+}
+
+#[cfg(unix)]
+#[test]
+fn cache_entries_that_are_no_files_of_the_user_are_ignored_and_replaced() {
+    let sandbox = sandbox();
+    let args = ["check", "run", "--exit-zero", "--timings", "--format", "json"];
+    let args = [&args[..], &CACHE_OF_FEW_RULES].concat();
+    let (sound, _) = answer(&sandbox, &args);
+    let files = answers(&sandbox);
+    let [file] = files.as_slice() else { panic!("{files:?}") };
+    let content = fs::read(file).unwrap();
+    for what in FOREIGN {
+        fs::remove_file(file).unwrap();
+        if !plant(what, file, &content) {
+            fs::write(file, &content).unwrap();
+            continue;
+        }
+        let (report, stages) = answer(&sandbox, &args);
+        assert!(stages.contains("\nread ") && report == sound, "{what}: {stages}");
+        assert!(fs::symlink_metadata(file).unwrap().is_file(), "{what} is still there");
+        let (report, stages) = answer(&sandbox, &args);
+        assert!(!stages.contains("\nread ") && report == sound, "{what} is not replaced: {stages}");
+    }
+    // The folder of the entry is a link to where it was.
+    let (entry, elsewhere) = (file.parent().unwrap(), sandbox.path("elsewhere"));
+    fs::rename(entry, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, entry).unwrap();
+    let (report, stages) = answer(&sandbox, &args);
+    assert!(stages.contains("\nread ") && report == sound, "{stages}");
+    assert!(entry.is_dir() && !entry.is_symlink() && elsewhere.exists());
+}
+
+/// The tables of a run above the memory limit.
+#[cfg(unix)]
+#[test]
+fn cached_tables_that_are_no_files_of_the_user_are_ignored_and_replaced() {
+    let sandbox = sandbox();
+    let args = ["sql", "run", "SELECT count(*) AS n FROM kernels", "--memory-limit", "1KB"];
+    let args = [&args[..], &CACHE].concat();
+    let (sound, _) = answer(&sandbox, &args);
+    let entries = fs::read_dir(sandbox.path("cache")).unwrap();
+    let entry = entries.map(|entry| entry.unwrap().path()).next().unwrap();
+    let table = || {
+        let files = fs::read_dir(entry.join("tables/kernels")).unwrap();
+        files.map(|file| file.unwrap().path()).min().unwrap()
+    };
+    let (manifest, marker) = (entry.join("tables/run.json"), "tables-");
+    let names = fs::read_dir(&entry).unwrap().map(|file| file.unwrap().path());
+    let is_marker =
+        |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(marker);
+    let marker = names.into_iter().find(is_marker).unwrap();
+    for what in FOREIGN {
+        for file in [manifest.clone(), table(), marker.clone()] {
+            let content = fs::read(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            if !plant(what, &file, &content) {
+                fs::write(&file, &content).unwrap();
+                continue;
+            }
+            let told = format!("{what} at {}", file.display());
+            assert!(answer(&sandbox, &args).0 == sound, "{told}");
+            assert!(fs::symlink_metadata(&file).unwrap().is_file(), "{told} is still there");
+        }
+    }
+    fs::remove_dir_all(entry.join("tables")).unwrap();
+    assert!(plant("a pipe", &entry.join("tables"), b""));
+    assert!(answer(&sandbox, &args).0 == sound && manifest.is_file());
 }

@@ -8,9 +8,10 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 /// Our crates, with those of ours that they may use.
 const OURS: &[(&str, &[&str])] = &[
     ("allocator", &[]),
+    ("private-files", &[]),
     ("trace-model", &[]),
-    ("ingest", &["trace-model"]),
-    ("query", &["trace-model"]),
+    ("ingest", &["private-files", "trace-model"]),
+    ("query", &["private-files", "trace-model"]),
     ("what-if", &["trace-model", "query"]),
     ("analyses", &["trace-model", "query", "what-if"]),
     ("compare", &["trace-model", "query"]),
@@ -21,7 +22,7 @@ const OURS: &[(&str, &[&str])] = &[
     ),
     ("trace-demo", &["ingest"]),
     ("page", &["trace-advisor"]),
-    ("cli", &["allocator", "trace-advisor", "trace-demo", "page"]),
+    ("cli", &["allocator", "private-files", "trace-advisor", "trace-demo", "page"]),
     ("python", &["trace-advisor", "page", "cli"]),
     ("cluster", &["trace-advisor", "page"]),
     // Exercises everything that reads untrusted input. Without default features, it builds without the query engine.

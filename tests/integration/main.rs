@@ -43,6 +43,8 @@ mod perfetto;
 mod pipelines;
 mod policy;
 mod printed_commands;
+#[cfg(unix)]
+mod private_files;
 mod progress;
 #[cfg(unix)]
 mod record;

@@ -272,3 +272,27 @@ fn open_url_differs_each_time() {
     assert_ne!(first.path, second.path);
     assert!(first.url.starts_with(UI));
 }
+
+/// HEAD is answered as GET, without the page itself.
+#[test]
+fn served_report_answers_head() {
+    let sandbox = Sandbox::with_run();
+    let mut command = sandbox.command(&["open", "run", "--report", "--no-browser", "--port", "0"]);
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut url = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+    let (port, path) = url.trim().rsplit_once("127.0.0.1:").unwrap().1.split_once('/').unwrap();
+    let serving = Serving {
+        process,
+        url: url.clone(),
+        port: port.parse().unwrap(),
+        path: format!("/{path}"),
+    };
+    let (of_get, page) = serving.request("GET", &serving.path, "");
+    let (of_head, nothing) = serving.request("HEAD", &serving.path, "");
+    assert!(of_get.starts_with("http/1.1 200") && !page.is_empty(), "{of_get}");
+    assert!(of_head.starts_with("http/1.1 200") && nothing.is_empty(), "{of_head}");
+    let length = format!("content-length: {}\r\n", page.len());
+    assert!(of_get.contains(&length) && of_head.contains(&length), "{of_head}");
+    assert!(serving.request("POST", &serving.path, "").0.starts_with("http/1.1 404"));
+}

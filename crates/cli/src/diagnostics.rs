@@ -256,6 +256,9 @@ fn ingest_help(error: &ingest::Error) -> Option<&'static str> {
         Error::PartOfRun { .. } => {
             "write to a directory outside of the run: all traces in its directory are read as one run"
         }
+        Error::StdinTooLong { .. } => {
+            "save the trace to a file and pass its path, or raise the limit with --max-json-bytes"
+        }
         Error::Exists { is_source: true, .. } => "choose another directory with -o",
         Error::Exists { .. } => "use --force to overwrite it",
         _ => return None,

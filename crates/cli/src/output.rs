@@ -11,7 +11,6 @@ use trace_advisor::ingest::{Location, OutputFile, RunReach};
 use crate::args::{Audience, OutputArgs};
 use crate::console::{Console, Terminal};
 use crate::diagnostics::with_help;
-use crate::interrupt::remove_output_if_interrupted;
 
 /// Checks that the file of `--output` may be written, before the result is computed.
 pub(crate) fn check_output(args: &OutputArgs) -> anyhow::Result<()> {
@@ -40,7 +39,6 @@ pub(crate) fn write_output(
         write(&mut console.raw, terminal)?;
         return Ok(console.raw.flush()?);
     };
-    remove_output_if_interrupted(console);
     let mut file = OutputFile::create(path, args.force).map_err(Error::from)?;
     match audience {
         Audience::Human => {

@@ -40,7 +40,8 @@ impl LivePage {
     /// Answers a request.
     pub(crate) fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let (version, html) = self.now.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let is_allowed = request.method() == Method::GET && has_local_host(request);
+        let is_read = [Method::GET, Method::HEAD].contains(request.method());
+        let is_allowed = is_read && has_local_host(request);
         let (kind, body) = match request.uri().path() {
             path if is_allowed && path == self.path => ("text/html; charset=utf-8", html),
             path if is_allowed && path == self.version_path => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use trace_advisor::ingest::TemporaryFolder;
 
 use crate::args::ExecutorArgs;
 use crate::codec::MapCodec;
@@ -18,9 +19,8 @@ const WAIT_FOR_SCHEDULER: u16 = 1;
 pub(crate) async fn run(args: &ExecutorArgs) -> anyhow::Result<()> {
     let ExecutorArgs { scheduler, bind, port, tasks, work_dir } = args;
     let parent = work_dir.clone().unwrap_or_else(std::env::temp_dir);
-    let shown = || format!("cannot create a directory in {}", parent.display());
-    let results = tempfile::Builder::new().prefix("advisor-cluster-").tempdir_in(&parent);
-    let results = results.with_context(shown)?;
+    // Ballista's own files in it can be read by others, as the umask says, but nobody else can enter the folder.
+    let results = TemporaryFolder::create_in(&parent)?;
     let port = if *port == 0 { free_port(*bind)? } else { *port };
     let config = ExecutorProcessConfig {
         bind_host: bind.to_string(),

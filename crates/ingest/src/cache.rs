@@ -8,22 +8,26 @@
 //! The identity of a run consists of the names, lengths and change times of its files; programs cannot set the change
 //! time. Hashing the content instead could mean reading hundreds of gigabytes, which costs more than the cache saves.
 //! The identity includes the program, because another build may give other results.
+//!
+//! Only the owner can read what is written here. Where something else than plain files and folders of this user is in the
+//! place of an entry, such as a pipe or a link, the run is not cached, and the next write replaces it.
 
 use std::fmt::Write as _;
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use private_files::{Access, are_own_files, is_own_folder, open_own_file, replace_file};
 use trace_model::{Dataset, tables};
 
 use crate::error::Error;
 use crate::input::location::Location;
 use crate::input::storage::{Folder, Place};
 use crate::options::{Options, Progress};
-use crate::parquet::{Export, crc32, export, export_dataset};
+use crate::parquet::{Export, crc32, export_dataset_privately, export_privately};
 
 /// First bytes of a file of the cache; they include the version of its layout.
 const MAGIC: &[u8; 8] = b"tacache1";
@@ -79,7 +83,7 @@ impl Cache {
         let mut runs = Vec::new();
         for entry in entries {
             let folder = entry?.path();
-            if !is_key(&folder) {
+            if !is_key(&folder) || !is_folder(&folder) {
                 continue;
             }
             let Ok((bytes, last_used)) = size(&folder) else { continue };
@@ -170,10 +174,16 @@ pub struct CacheEntry {
 }
 
 impl CacheEntry {
-    /// The cached content of a kind for a question, which is any text. `None` if there is none, or if it is damaged.
+    /// The cached content of a kind for a question, which is any text. `None` if there is none, or if it is damaged or
+    /// not a plain file of this user.
     pub fn load(&self, kind: &str, question: &str) -> Option<Vec<u8>> {
         let (path, identity) = self.place(kind, question);
-        let mut bytes = fs::read(&path).ok()?;
+        if !is_own_folder(&self.folder) {
+            return None;
+        }
+        let mut file = open_own_file(&path).ok()?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).ok()?;
         let (rest, sum) = bytes.split_last_chunk::<4>()?;
         if crc32(rest) != u32::from_le_bytes(*sum) {
             return None;
@@ -185,9 +195,7 @@ impl CacheEntry {
             return None;
         }
         // The modification time is the time of the last use.
-        if let Ok(file) = fs::File::open(&path) {
-            let _ = file.set_modified(SystemTime::now());
-        }
+        let _ = file.set_modified(SystemTime::now());
         let end = bytes.len() - 4;
         bytes.truncate(end);
         bytes.drain(..MAGIC.len() + 8 + length);
@@ -201,15 +209,20 @@ impl CacheEntry {
     pub fn store(&self, kind: &str, question: &str, content: &[u8]) -> io::Result<()> {
         let (path, identity) = self.place(kind, question);
         let is_first = !path.exists();
-        fs::create_dir_all(&self.folder)?;
+        self.create_folder()?;
+        remove_unless(&path, |at| !is_folder(at))?;
         let length = (identity.len() as u64).to_le_bytes();
         let parts = [MAGIC, &length, identity.as_bytes(), content];
         let mut bytes = parts.concat();
         bytes.extend(crc32(&bytes).to_le_bytes());
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(&bytes)?;
-        file.persist(path)?;
+        replace_file(&path, &bytes)?;
         if is_first { self.cache.shrink() } else { Ok(()) }
+    }
+
+    /// Creates the folder of the entry, in place of anything else that is there.
+    fn create_folder(&self) -> io::Result<()> {
+        remove_unless(&self.folder, is_folder)?;
+        Access::Owner.create_folders(&self.folder)
     }
 
     /// The path of a result, and the identity that its file must contain.
@@ -226,7 +239,7 @@ impl CacheEntry {
     /// The tables of the run, if they are cached.
     pub fn tables(&self) -> Option<Arc<Export>> {
         self.load(TABLES, "")?;
-        Export::open(&self.folder.join(TABLES)).ok()
+        open_own_export(&self.folder.join(TABLES))
     }
 
     /// Caches the tables of the run.
@@ -234,14 +247,14 @@ impl CacheEntry {
     /// # Errors
     /// If they cannot be written.
     pub fn store_tables(&self, tables: &Dataset) -> Result<(), Error> {
-        export_dataset(tables, &self.begin_tables()?, true)?;
+        export_dataset_privately(tables, &self.begin_tables()?)?;
         self.store(TABLES, "", b"").map_err(|e| Error::write(&self.folder, e))
     }
 
-    /// Converts the run to cached tables, see [`export`].
+    /// Converts the run to cached tables, see [`crate::export`].
     ///
     /// # Errors
-    /// As [`export`].
+    /// As [`crate::export`].
     pub fn export_tables(
         &self,
         run: &Location,
@@ -249,7 +262,7 @@ impl CacheEntry {
         progress: &dyn Progress,
     ) -> Result<Arc<Export>, Error> {
         let folder = self.begin_tables()?;
-        export(run, options, &folder, true, progress)?;
+        export_privately(run, options, &folder, progress)?;
         self.store(TABLES, "", b"").map_err(|e| Error::write(&self.folder, e))?;
         Export::open(&folder)
     }
@@ -257,10 +270,31 @@ impl CacheEntry {
     /// The folder for the tables. A broken export there is removed, because it would block every later attempt.
     fn begin_tables(&self) -> Result<PathBuf, Error> {
         let folder = self.folder.join(TABLES);
-        if folder.exists() && Export::open(&folder).is_err() {
-            fs::remove_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
-        }
+        let made = self.create_folder();
+        let made = made.and_then(|()| remove_unless(&folder, |at| open_own_export(at).is_some()));
+        made.map_err(|e| Error::write(&folder, e))?;
         Ok(folder)
+    }
+}
+
+/// The export in a folder, if all of it are plain files of this user.
+fn open_own_export(folder: &Path) -> Option<Arc<Export>> {
+    if are_own_files(folder) { Export::open(folder).ok() } else { None }
+}
+
+/// Returns whether a path is a folder, not a link to one.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+}
+
+/// Removes what is at a path, if anything, unless it may stay. Links are not followed.
+fn remove_unless(path: &Path, may_stay: impl FnOnce(&Path) -> bool) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) if may_stay(path) => Ok(()),
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
     }
 }
 
@@ -278,7 +312,7 @@ fn identity(run: &Location, options: &Options) -> Option<(String, Duration)> {
     let mut newest = SystemTime::UNIX_EPOCH;
     describe(&mut text, &program, &mut newest)?;
     newest = SystemTime::UNIX_EPOCH;
-    match run.place(None).ok()? {
+    match run.place(options).ok()? {
         Place::File { file, name } => {
             let _ = write!(text, "{name:?} ");
             describe(&mut text, &fs::metadata(file.path()?).ok()?, &mut newest)?;
@@ -333,6 +367,43 @@ fn describe(text: &mut String, meta: &Metadata, newest: &mut SystemTime) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Files and folders below a folder that others than the owner can access.
+    #[cfg(unix)]
+    fn shared_below(folder: &Path) -> Vec<PathBuf> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let shared = |path: PathBuf| {
+            let meta = fs::metadata(&path).unwrap();
+            let mut shared = if meta.is_dir() { shared_below(&path) } else { Vec::new() };
+            shared.extend((meta.permissions().mode() & 0o077 != 0).then_some(path));
+            shared
+        };
+        paths.flat_map(shared).collect()
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_has_access_to_tables_and_results() {
+        let place = tempfile::tempdir().unwrap();
+        let cache = Cache { folder: place.path().join("cache/runs"), max_bytes: Cache::MAX_BYTES };
+        let folder = cache.folder.join("0000000000000001");
+        let entry = CacheEntry { cache, folder, identity: "run".to_owned() };
+        // Twice: the second export replaces the first.
+        let trace = r#"{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}]}"#;
+        fs::write(place.path().join("rank0.json"), trace).unwrap();
+        let run = place.path().join("rank0.json");
+        let dataset = crate::read_run(&run, &Options::default(), &crate::NoProgress).unwrap();
+        for _ in 0..2 {
+            entry.store_tables(&dataset).unwrap();
+        }
+        entry.store("answers", "question", b"answer").unwrap();
+        assert!(entry.tables().is_some());
+        assert_eq!(entry.load("answers", "question").as_deref(), Some(&b"answer"[..]));
+        let cache = place.path().join("cache");
+        assert!(cache.join("runs/0000000000000001/tables/kernels").is_dir());
+        assert_eq!(shared_below(&cache), [""; 0].map(PathBuf::from));
+    }
 
     #[test]
     fn shrink_removes_only_least_recently_used_entries() {

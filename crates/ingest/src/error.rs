@@ -17,6 +17,12 @@ pub enum Error {
         /// Error of the system.
         source: io::Error,
     },
+    /// The trace on stdin is too long to be copied.
+    #[error("the trace on stdin has more than {max_bytes} bytes")]
+    StdinTooLong {
+        /// The limit.
+        max_bytes: u64,
+    },
     /// A store or a server could not be read from.
     #[error("cannot read {address}: {message}")]
     Store {

@@ -40,7 +40,7 @@ use std::path::Path;
 use trace_model::Dataset;
 
 pub use self::parquet::writer::write_parquet;
-pub use self::parquet::{Export, Exported, export, export_dataset};
+pub use self::parquet::{Export, Exported, export, export_dataset, export_temporarily};
 pub use cache::{Cache, CacheEntry, CachedRun};
 pub use distinct_run::DistinctRun;
 pub use error::{Error, ExportProblem, StoreKind, StoreProblem};
@@ -50,7 +50,7 @@ pub use input::location::Location;
 pub use input::raw_files::{RawFile, open_raw};
 pub use mapped::{MapSummary, MappedRun, Mapper, Shard, TraceGroup, ViewRows, export_mapped};
 pub use options::{FileWork, NoProgress, Options, Progress};
-pub use output::{OutputFile, is_work_name, remove_unfinished_outputs};
+pub use output::{OutputFile, TemporaryFolder, is_work_name, remove_unfinished_outputs};
 pub use run::open::{RunHandle, open, trace_names};
 pub use run::outline::{RunOutline, outline};
 pub use run::reach::{RunReach, is_below};

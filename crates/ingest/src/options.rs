@@ -6,7 +6,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Size of the decompressed JSON, in bytes, above which a compressed file is refused. With 0 the compression
-    /// ratio decides: a file is refused if it expands more than 250 times and to more than 256 MiB.
+    /// ratio decides: a file is refused if it expands more than 250 times and to more than 256 MiB. Also the length above
+    /// which a trace on stdin is refused; with 0, that is 16 GiB.
     pub max_json_bytes: u64,
     /// The profile cycle of each rank to read, from 1. By default, and if a rank has fewer cycles, the last one.
     pub cycle: Option<usize>,

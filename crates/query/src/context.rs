@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool};
+use datafusion::execution::disk_manager::{DEFAULT_MAX_TEMP_DIRECTORY_SIZE, DiskManagerBuilder};
+use datafusion::execution::memory_pool::{
+    FairSpillPool, GreedyMemoryPool, MemoryPool, UnboundedMemoryPool,
+};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::plan::match_dictionaries::{MatchDictionaries, MatchDictionary};
+use crate::spill_file::SpillFiles;
 use crate::storage::TableStorage;
 
 /// Pool size for queries, whatever the limit: with less, sorts cannot even begin to spill.
@@ -67,14 +71,24 @@ pub(crate) fn rule_environment(
         TableStorage::Memory => Arc::new(GreedyMemoryPool::new(bytes)),
         TableStorage::Streamed => Arc::new(FairSpillPool::new(bytes)),
     };
-    RuntimeEnvBuilder::new()
-        .with_memory_pool(pool)
-        .with_max_temp_directory_size(RULE_QUERY_DISK_BYTES)
-        .build_arc()
+    environment(pool, RULE_QUERY_DISK_BYTES)
+}
+
+/// For queries without a memory limit.
+pub(crate) fn unlimited_environment() -> Result<Arc<RuntimeEnv>> {
+    pooled(UnboundedMemoryPool::default())
 }
 
 fn pooled(pool: impl MemoryPool + 'static) -> Result<Arc<RuntimeEnv>> {
-    RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()
+    environment(Arc::new(pool), DEFAULT_MAX_TEMP_DIRECTORY_SIZE)
+}
+
+fn environment(pool: Arc<dyn MemoryPool>, disk_bytes: u64) -> Result<Arc<RuntimeEnv>> {
+    let files = Arc::new(SpillFiles::new(disk_bytes));
+    RuntimeEnvBuilder::new()
+        .with_memory_pool(pool)
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_temp_file_factory(files))
+        .build_arc()
 }
 
 /// A context whose only schema, `run.public`, is `schema`.
@@ -100,4 +114,24 @@ pub(crate) fn session_context(
     catalog.register_schema("public", schema)?;
     context.register_catalog("run", catalog);
     Ok(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_spill_to_files_without_a_name() {
+        let environments = [
+            unlimited_environment(),
+            spilling_pool(1),
+            pool_for_remaining_memory(0, 1),
+            rule_environment(TableStorage::Memory, None),
+            rule_environment(TableStorage::Streamed, Some(1)),
+        ];
+        for environment in environments {
+            let file = environment.unwrap().disk_manager.create_tmp_file("a test").unwrap();
+            assert_eq!(file.path(), None);
+        }
+    }
 }

@@ -45,6 +45,7 @@ pub mod rust_view;
 mod scan;
 mod selection;
 mod session;
+mod spill_file;
 mod storage;
 mod stored_rows;
 mod view;

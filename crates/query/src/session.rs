@@ -17,7 +17,6 @@ use std::time::Duration;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SessionState;
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use futures::future::{Either, select};
@@ -32,6 +31,7 @@ use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::context::{
     pool_for_remaining_memory, rule_environment, rule_time_limit, session_context, spilling_pool,
+    unlimited_environment,
 };
 use crate::error::{Error, Result, ViewFailure, line_of};
 use crate::metric_table;
@@ -427,7 +427,7 @@ impl Engine {
             params,
         ));
         let environment = match (tables, memory_bytes) {
-            (_, None) => Arc::new(RuntimeEnv::default()),
+            (_, None) => unlimited_environment()?,
             (Tables::Loaded(tables), Some(bytes)) => {
                 pool_for_remaining_memory(tables.memory_bytes(), bytes)?
             }

@@ -1,7 +1,6 @@
 //! Rows that are computed once and read by several queries: in memory, or spilled to a temporary file.
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Write as _};
+use std::io::{BufReader, BufWriter};
 use std::sync::Arc;
 
 use arrow::array::{Array as _, RecordBatchOptions};
@@ -10,7 +9,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::{DataFusionError, Result};
-use tempfile::{NamedTempFile, TempPath};
+use private_files::{TemporaryFile, TemporaryFileWriter};
 use trace_model::{Batches, Partition, RecordBatch, ScanError, TableSource};
 
 use crate::row_order::{OrderCheck, ascending};
@@ -136,7 +135,7 @@ pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
 #[derive(Debug)]
 pub(crate) struct SpilledRows {
     schema: SchemaRef,
-    path: TempPath,
+    file: Arc<TemporaryFile>,
     partition: Partition,
     /// The columns by which the rows are sorted. Rows of several groups, or from a store, may not be.
     order: Vec<String>,
@@ -145,7 +144,7 @@ pub(crate) struct SpilledRows {
 /// Writes rows to a temporary file.
 pub(crate) struct SpillWriter {
     schema: SchemaRef,
-    file: StreamWriter<BufWriter<NamedTempFile>>,
+    file: StreamWriter<BufWriter<TemporaryFileWriter>>,
     partition: Partition,
     order: Vec<String>,
     order_check: OrderCheck,
@@ -156,7 +155,7 @@ impl SpillWriter {
     pub(crate) fn new(schema: &SchemaRef, order: &[String]) -> Result<Self> {
         // Rank groups may differ in whether a column has nulls: Rust views derive that from their rows.
         let schema = nullable(schema);
-        let file = BufWriter::new(NamedTempFile::with_prefix("advisor-")?);
+        let file = BufWriter::new(TemporaryFile::create()?.writer()?);
         let partition = Partition { rank: None, rows: 0, bytes: 0 };
         let (order, order_check) = (order.to_vec(), OrderCheck::new(&schema, order));
         let file = StreamWriter::try_new(file, &schema)?;
@@ -178,12 +177,10 @@ impl SpillWriter {
 
     pub(crate) fn finish(mut self) -> Result<StoredRows> {
         self.file.finish()?;
-        let mut file = self.file.into_inner()?;
-        file.flush()?;
-        let file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-        let path = file.into_temp_path();
+        let file = self.file.into_inner()?;
+        let file = file.into_inner().map_err(std::io::IntoInnerError::into_error)?.into_file();
         let order = if self.order_check.is_sorted() { self.order } else { Vec::new() };
-        let rows = SpilledRows { schema: self.schema, path, partition: self.partition, order };
+        let rows = SpilledRows { schema: self.schema, file, partition: self.partition, order };
         Ok(StoredRows::Spilled(Arc::new(rows)))
     }
 }
@@ -194,7 +191,7 @@ impl TableSource for SpilledRows {
     }
 
     fn scan(&self, _: &str, _: usize, columns: &[usize]) -> Result<Batches, ScanError> {
-        let file = BufReader::new(File::open(&self.path)?);
+        let file = BufReader::new(self.file.reader());
         let rows = StreamReader::try_new(file, Some(columns.to_vec()))?;
         Ok(Box::new(rows.map(|batch| batch.map_err(ScanError::from))))
     }

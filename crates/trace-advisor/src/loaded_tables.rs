@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use analyses::catalog;
-use ingest::{CacheEntry, DistinctRun, Export, Location, MappedRun, Progress};
+use ingest::{CacheEntry, DistinctRun, Export, Location, MappedRun, Progress, TemporaryFolder};
 use query::Selection;
-use tempfile::TempDir;
 use trace_model::{Dataset, TableSource};
 
 use crate::error::Error;
@@ -19,7 +18,7 @@ pub(crate) struct LoadedTables {
     /// Whether the run itself is an export.
     pub(crate) is_export: bool,
     /// Temporary export that `source` reads.
-    pub(crate) scratch: Option<TempDir>,
+    pub(crate) scratch: Option<TemporaryFolder>,
     /// Where to cache the tables, if that is worth it.
     pub(crate) cache_entry: Option<CacheEntry>,
 }
@@ -79,11 +78,8 @@ impl LoadedTables {
                 Err(_) => {}
             }
         }
-        let folder = TempDir::new()
-            .map_err(|source| ingest::Error::Write { path: std::env::temp_dir(), source })?;
-        let to = folder.path().join("run");
-        ingest::export(location, &options.ingest, &to, false, progress)?;
-        let loaded = Self::from_export(ingest::Export::open(&to)?, location, options)?;
+        let (export, folder) = ingest::export_temporarily(location, &options.ingest, progress)?;
+        let loaded = Self::from_export(export, location, options)?;
         Ok(Self { scratch: Some(folder), ..loaded })
     }
 

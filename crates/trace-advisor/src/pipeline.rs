@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use advisor::{EvidenceQuery, MAX_RETIMED_RANKS, Report, RuleQuery, RuleSet};
 use arrow::array::AsArray;
-use ingest::{CacheEntry, Location, NoProgress, Progress};
+use ingest::{CacheEntry, Location, NoProgress, Progress, TemporaryFolder};
 use query::{Cancellation, Params, Session, Tables};
-use tempfile::TempDir;
 use trace_model::retiming::{FixEffect, Retiming, RetimingRequest};
 use trace_model::{
     Dataset, FailedTable, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning,
@@ -51,7 +50,7 @@ pub struct Run {
     retiming_ranks: Mutex<Option<JoinHandle<query::Result<RetimingRanks>>>>,
     stages: Mutex<Vec<Stage>>,
     /// Temporary export. Fields are dropped in order: it must stay below `source` and `session`, which read it.
-    scratch: Option<TempDir>,
+    scratch: Option<TemporaryFolder>,
     /// Where to cache the tables, if that is worth it.
     cache_entry: Option<CacheEntry>,
 }

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::{names, succeeds};
+use crate::support::process::ignores_hangups;
 use crate::support::sandbox::Sandbox;
 
 /// The commands that replace an output, with a run still to be put in place of RUN, and the output.
@@ -131,7 +132,9 @@ fn interrupted_commands_leave_the_old_output_alone() {
     succeeds(&sandbox, &["demo", "-o", "one", "--steps", "12", "--layers", "8"]);
     fs::create_dir(sandbox.path("out")).unwrap();
     for (command, _) in COMMANDS.into_iter().filter(|(command, _)| command[0] != "check") {
-        for signal in ["-INT", "-TERM", "-HUP"] {
+        // Tests that outlive their terminal start programs that do so, too.
+        let hangup = (!ignores_hangups()).then_some("-HUP");
+        for signal in ["-INT", "-TERM"].into_iter().chain(hangup) {
             let args = with_run(command, "one");
             let mut child = sandbox.command(&args);
             let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

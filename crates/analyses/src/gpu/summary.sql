@@ -21,7 +21,9 @@
 --! missing = "absent values, with the reason"
 SELECT
     u.rank, u.device, p.name, p.vendor, p.total_memory_bytes,
-    concat(CAST(p.compute_major AS VARCHAR), '.', CAST(p.compute_minor AS VARCHAR)) AS compute_capability,
+    CASE WHEN p.compute_major IS NOT NULL AND p.compute_minor IS NOT NULL THEN
+        concat(CAST(p.compute_major AS VARCHAR), '.', CAST(p.compute_minor AS VARCHAR))
+    END AS compute_capability,
     CAST(p.sm_count AS BIGINT) AS sm_count,
     u.kernel_busy_ratio, u.sm_efficiency_ratio, u.occupancy_ratio,
     t.used_ratio AS tensor_core_ratio,

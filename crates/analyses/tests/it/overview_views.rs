@@ -97,6 +97,15 @@ fn gpu_summary_gives_reasons_for_absent_values() {
 }
 
 #[test]
+fn gpu_summary_has_no_compute_capability_of_an_unknown_device() {
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 1_000, true);
+    run.kernel(0, "computation", 0, 500, None);
+    let columns = ["name", "compute_capability", "kernel_busy_ratio"];
+    assert_eq!(rows(&run.open(), "gpu_summary", &columns), ["- - 0.5"]);
+}
+
+#[test]
 fn sm_efficiency_ranges_of_equal_value_are_merged() {
     let mut run = run();
     run.kernel(0, "computation", 0, 100, None).with_occupancy(0.5, 0.5);

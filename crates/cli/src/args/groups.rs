@@ -53,7 +53,7 @@ pub(crate) struct InputArgs {
     /// Read Determined metrics of trial N [default: the trial that ran with the traces, else the newest]
     #[arg(long, value_name = "N", hide_short_help = true, help_heading = INPUT)]
     pub(crate) trial: Option<i64>,
-    /// Refuse compressed files that contain more than this many bytes of JSON
+    /// Refuse compressed files with more than this many bytes of JSON, and longer traces on stdin [default on stdin: 16 GiB]
     #[arg(long, value_name = "BYTES", hide_short_help = true, help_heading = INPUT)]
     pub(crate) max_json_bytes: Option<u64>,
     /// Network timeout in seconds [default: 30]

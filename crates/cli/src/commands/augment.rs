@@ -8,7 +8,6 @@ use crate::args::{AugmentArgs, AugmentTrack};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::interrupt::remove_output_if_interrupted;
 use crate::messages::warn;
 use crate::output::require_local_path;
 use crate::progress::Stage;
@@ -19,7 +18,6 @@ use crate::runs::{for_each_run, output_of_run, require_outside};
 
 pub(crate) fn run(args: &AugmentArgs, console: &mut Console) -> anyhow::Result<Exit> {
     require_local_path(&args.output.directory)?;
-    remove_output_if_interrupted(console);
     let rules = rule_files::load_selected(&args.rules, console)?;
     let (root, to) = (&args.run.path, &args.output.directory);
     if args.each.each {

@@ -9,7 +9,6 @@ use crate::args::{CutArgs, SelectionArgs};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::interrupt::remove_output_if_interrupted;
 use crate::messages::{note, print_warnings};
 use crate::output::require_local_path;
 use crate::progress::Stage;
@@ -23,7 +22,6 @@ pub(crate) fn run(args: &CutArgs, console: &mut Console) -> anyhow::Result<Exit>
     refuse_full_directory(folder, args.force)?;
     let location = Location::parse(&args.run.path).map_err(trace_advisor::Error::from)?;
     let progress = console.progress(&[Stage::Read, Stage::Copy]);
-    remove_output_if_interrupted(console);
     let selection = selection(&args.selection);
     let cutting = Cutting { selection: &selection, folder, overwrite: args.force };
     let options = ingest_options(&args.input);

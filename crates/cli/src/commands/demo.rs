@@ -6,7 +6,6 @@ use crate::args::DemoArgs;
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
-use crate::interrupt::remove_output_if_interrupted;
 use crate::output::require_local_path;
 use crate::progress::Stage;
 use crate::render::value::plural;
@@ -36,7 +35,6 @@ pub(crate) fn run(args: &DemoArgs, console: &mut Console) -> anyhow::Result<Exit
     };
     let progress = console.progress(&[Stage::Generate]);
     progress.count(Stage::Generate, options.ranks as usize);
-    remove_output_if_interrupted(console);
     let written = write_run_with(&options, directory, || progress.item_done());
     drop(progress);
     let written =

@@ -10,7 +10,6 @@ use crate::args::ExportArgs;
 use crate::cluster;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::interrupt::remove_output_if_interrupted;
 use crate::messages::{print_timing, print_warnings};
 use crate::output::require_local_path;
 use crate::progress::Stage;
@@ -37,7 +36,6 @@ fn export(path: &Path, to: &Path, args: &ExportArgs, console: &mut Console) -> a
     let start = Instant::now();
     let location = Location::parse(path).map_err(trace_advisor::Error::from)?;
     let progress = console.progress(&[Stage::Convert]);
-    remove_output_if_interrupted(console);
     let options = ingest_options(&args.input);
     progress.suspend(|| cluster::map_run(path, &args.mapped, &args.input, None))?;
     let exported = match &args.mapped.from {

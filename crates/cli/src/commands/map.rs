@@ -8,7 +8,6 @@ use trace_advisor::{MapOptions, map};
 use crate::args::MapArgs;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::interrupt::remove_output_if_interrupted;
 use crate::messages::print_timing;
 use crate::progress::Stage;
 use crate::render::value::plural;
@@ -21,7 +20,6 @@ pub(crate) fn run(args: &MapArgs, console: &mut Console) -> anyhow::Result<Exit>
     let options =
         MapOptions { ingest: ingest_options(&args.input), shard: args.shard, views: page::VIEWS };
     let progress = console.progress(&[Stage::Convert]);
-    remove_output_if_interrupted(console);
     let mapped = map(&args.run.path, &args.to, &rules, &options, progress.files());
     drop(progress);
     let MapSummary { files, known_files, left_files, json_bytes, bytes, .. } = mapped?;

@@ -5,7 +5,6 @@ use trace_advisor::ingest::Merged;
 use crate::args::MergeArgs;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::interrupt::remove_output_if_interrupted;
 use crate::messages::warn;
 use crate::output::require_local_path;
 use crate::progress::Stage;
@@ -17,7 +16,6 @@ pub(crate) fn run(args: &MergeArgs, console: &mut Console) -> anyhow::Result<Exi
     let progress = console.progress(&[Stage::Read, Stage::Merge]);
     let run = open_in_memory(&args.run.path, &args.read, &progress)?;
     progress.start(Stage::Merge);
-    remove_output_if_interrupted(console);
     let merged = run.merge(&args.output, args.force, progress.files());
     drop(progress);
     let Merged { events, files, ranks, warnings } = merged?;

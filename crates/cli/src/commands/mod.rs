@@ -35,6 +35,7 @@ mod window;
 use crate::args::Command;
 use crate::console::Console;
 use crate::exit::Exit;
+use crate::interrupt::remove_output_if_interrupted;
 use crate::output::check_output;
 
 /// Runs a command.
@@ -42,6 +43,10 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
     console.runs = command.runs();
     if let Some(output) = command.output() {
         check_output(output)?;
+    }
+    // `record` passes signals on to the program that it runs.
+    if !matches!(command, Command::Record(_)) {
+        remove_output_if_interrupted(console);
     }
     match command {
         Command::Check(args) => check::run(args, console),

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use trace_advisor::ingest::{self, Location, Options, Packing};
+use trace_advisor::ingest::{self, Location, Options, Packing, TemporaryFolder};
 use trace_advisor::query::Range;
 use trace_advisor::trace_model::Source;
 use trace_advisor::trace_model::time::human;
@@ -197,9 +197,9 @@ fn augmented_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Tra
     let source = lowest_rank(&run)?;
     let rank = source.rank;
     let report = run.check(&rules)?;
-    let directory = TempDirectory::new()?;
+    let directory = TemporaryFolder::create().map_err(trace_advisor::Error::from)?;
     let wanted = Augmentation {
-        folder: &directory.0,
+        folder: directory.path(),
         counters: true,
         critical_path: true,
         report: Some(&report),
@@ -212,7 +212,7 @@ fn augmented_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Tra
     finish(&run, &read, console)?;
     let bytes = fs::metadata(&copy.path)?.len();
     let shown_ns = shown_range(args.read.selection.between, source, &run)?;
-    let open = directory.release(copy.path)?;
+    let open = release(directory, copy.path)?;
     let (file, description) = (source.file.clone(), describe(rank, &run));
     Ok(Trace { file, description, bytes, shown_ns, open })
 }
@@ -236,39 +236,21 @@ fn describe(rank: i32, run: &Run) -> String {
     text
 }
 
-/// A temporary directory that is removed when dropped.
-struct TempDirectory(PathBuf);
-
-impl TempDirectory {
-    fn new() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("advisor-{}", token()?));
-        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// Opens one file and removes the directory: however the program ends, nothing is left on disk.
-    #[cfg(unix)]
-    fn release(self, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
-        let file = Arc::new(File::open(path)?);
-        drop(self);
-        Ok(Box::new(move || Ok(Box::new(ReadAt { file: file.clone(), at: 0 }))))
-    }
-
-    /// Keeps the directory as long as the file is needed.
-    #[cfg(not(unix))]
-    fn release(self, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
-        Ok(Box::new(move || {
-            let _until_then = &self;
-            Ok(Box::new(File::open(&path)?))
-        }))
-    }
+/// Opens one file of a directory and removes the directory: however the program ends, nothing is left on disk.
+#[cfg(unix)]
+fn release(directory: TemporaryFolder, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
+    let file = Arc::new(File::open(path)?);
+    drop(directory);
+    Ok(Box::new(move || Ok(Box::new(ReadAt { file: file.clone(), at: 0 }))))
 }
 
-impl Drop for TempDirectory {
-    fn drop(&mut self) {
-        // A failure cannot be reported here.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Keeps the directory as long as the file is needed.
+#[cfg(not(unix))]
+fn release(directory: TemporaryFolder, path: PathBuf) -> anyhow::Result<Box<Reopen>> {
+    Ok(Box::new(move || {
+        let _until_then = &directory;
+        Ok(Box::new(File::open(&path)?))
+    }))
 }
 
 /// Reads a file from its beginning, independently of other readers of the same handle.

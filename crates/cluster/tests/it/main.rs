@@ -6,6 +6,8 @@
 mod errors;
 mod exposure;
 mod faults;
+#[cfg(unix)]
+mod files;
 mod reports;
 mod storage;
 mod support;

@@ -14,6 +14,7 @@ use crate::input::remote::{self, Address};
 use crate::input::secrets::without_secrets;
 use crate::input::stdin::{self, Stdin};
 use crate::input::storage::{File, Folder, Place};
+use crate::options::Options;
 
 /// The location of a run: a path, the address of a folder or an object in a store, or stdin.
 ///
@@ -128,9 +129,7 @@ impl Location {
     }
 
     /// The folder or file at the location. Uses the network for addresses.
-    pub(crate) fn place(&self, timeout: Option<Duration>) -> Result<Place, Error> {
-        #[cfg(not(feature = "cloud"))]
-        let _ = timeout;
+    pub(crate) fn place(&self, options: &Options) -> Result<Place, Error> {
         match &self.inner {
             Inner::Local(path) => match (Place::local(path), unknown_scheme(path)) {
                 (Err(Error::Io { .. }), Some(scheme)) => Err(Error::UnknownScheme {
@@ -140,11 +139,11 @@ impl Location {
                 (place, _) => place,
             },
             Inner::Stdin(stdin) => {
-                let file = stdin.file().map_err(|e| Error::read(stdin::NAME, e))?;
-                Ok(Place::File { file: File::Local(file), name: stdin::NAME.to_owned() })
+                let file = stdin.file(options.max_json_bytes)?;
+                Ok(Place::File { file: File::Temporary(file), name: stdin::NAME.to_owned() })
             }
             #[cfg(feature = "cloud")]
-            Inner::Remote(address) => Ok(match address.place(timeout)? {
+            Inner::Remote(address) => Ok(match address.place(options.timeout)? {
                 remote::Place::Object(object, name) => {
                     Place::File { file: File::Remote(object), name }
                 }
@@ -169,7 +168,7 @@ impl Location {
 
     /// One of the files of the run, by its name in the run.
     pub(crate) fn file(&self, name: &str) -> Result<File, Error> {
-        match self.place(None)? {
+        match self.place(&Options::default())? {
             Place::File { file, .. } => Ok(file),
             Place::Folder(folder) => folder.file(name),
         }

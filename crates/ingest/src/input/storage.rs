@@ -3,7 +3,10 @@
 use std::fs;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use private_files::TemporaryFile;
 
 use crate::error::{Error, StoreProblem};
 #[cfg(feature = "cloud")]
@@ -37,6 +40,8 @@ pub(crate) enum Folder {
 #[derive(Debug)]
 pub(crate) enum File {
     Local(PathBuf),
+    /// A copy of stdin.
+    Temporary(Arc<TemporaryFile>),
     #[cfg(feature = "cloud")]
     Remote(remote::Object),
 }
@@ -182,6 +187,7 @@ impl File {
     pub(crate) fn bytes(&self) -> io::Result<u64> {
         match self {
             Self::Local(path) => Ok(fs::metadata(path)?.len()),
+            Self::Temporary(file) => file.bytes(),
             #[cfg(feature = "cloud")]
             Self::Remote(object) => Ok(object.bytes()),
         }
@@ -195,6 +201,8 @@ impl File {
                 let since = changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 Ok(since.as_nanos().to_string())
             }
+            // Nothing else writes to it.
+            Self::Temporary(_) => Ok(String::new()),
             #[cfg(feature = "cloud")]
             Self::Remote(object) => Ok(object.version_text()),
         }
@@ -208,6 +216,11 @@ impl File {
                 open_local(path)?.read_to_end(&mut bytes)?;
                 Ok(bytes)
             }
+            Self::Temporary(file) => {
+                let mut bytes = Vec::new();
+                file.reader().read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
             #[cfg(feature = "cloud")]
             Self::Remote(object) => object.read(),
         }
@@ -217,6 +230,7 @@ impl File {
     pub(crate) fn reader(&self) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::Local(path) => Box::new(open_local(path)?),
+            Self::Temporary(file) => Box::new(file.reader()),
             #[cfg(feature = "cloud")]
             Self::Remote(object) => object.reader(),
         })
@@ -230,24 +244,40 @@ impl File {
                 open_local(path)?.take(want as u64).read_to_end(&mut head)?;
                 Ok(head)
             }
+            Self::Temporary(file) => {
+                let mut head = Vec::with_capacity(want);
+                file.reader().take(want as u64).read_to_end(&mut head)?;
+                Ok(head)
+            }
             #[cfg(feature = "cloud")]
             Self::Remote(object) => Ok(object.head(want)),
         }
     }
 
-    /// Its last four bytes, if the file is local.
+    /// Its last four bytes, if the file is on this machine.
     pub(crate) fn tail(&self) -> Option<[u8; 4]> {
         let mut tail = [0; 4];
-        let mut file = fs::File::open(self.path()?).ok()?;
-        file.seek(SeekFrom::End(-4)).ok()?;
-        file.read_exact(&mut tail).ok()?;
+        match self {
+            Self::Local(path) => {
+                let mut file = fs::File::open(path).ok()?;
+                file.seek(SeekFrom::End(-4)).ok()?;
+                file.read_exact(&mut tail).ok()?;
+            }
+            Self::Temporary(file) => {
+                let at = file.bytes().ok()?.checked_sub(4)?;
+                file.reader_from(at).read_exact(&mut tail).ok()?;
+            }
+            #[cfg(feature = "cloud")]
+            Self::Remote(_) => return None,
+        }
         Some(tail)
     }
 
-    /// Its path, if it is on this machine.
+    /// Its path, if it has one on this machine.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Local(path) => Some(path),
+            Self::Temporary(_) => None,
             #[cfg(feature = "cloud")]
             Self::Remote(_) => None,
         }
@@ -293,7 +323,7 @@ pub(crate) fn with_prefetch<T>(
             .iter()
             .filter_map(|file| match file {
                 File::Remote(object) => Some(object),
-                File::Local(_) => None,
+                File::Local(_) | File::Temporary(_) => None,
             })
             .collect();
         return remote::watch(first, progress, || work(Box::new(remote::prefetch(objects))));
@@ -336,7 +366,7 @@ fn open_all(mut entries: Vec<Entry>) -> Vec<(Entry, io::Result<()>)> {
         .iter_mut()
         .filter_map(|entry| match &mut entry.file {
             File::Remote(object) => Some(object),
-            File::Local(_) => None,
+            File::Local(_) | File::Temporary(_) => None,
         })
         .collect();
     let results = remote::open_all(&mut objects);

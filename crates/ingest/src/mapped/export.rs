@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use private_files::Access;
 use rayon::prelude::*;
 
 use super::read::{MappedRun, StoredTable};
@@ -30,7 +31,7 @@ pub fn export_mapped(
     overwrite: bool,
     progress: &dyn Progress,
 ) -> Result<Exported, Error> {
-    let folder = Folder::create(to, overwrite)?;
+    let folder = Folder::create(to, overwrite, Access::Umask)?;
     let (dataset, mapped) = MappedRun::open(run, from, options, views, progress)?;
     let staging = folder.path().join(STAGING);
     let write = |table: &StoredTable| {
@@ -40,9 +41,10 @@ pub fn export_mapped(
             Err(other) => Error::Mapped { path: from.to_string(), reason: other.to_string() },
         })?;
         let staged = staging.join(trace.to_string()).join(file_name(spec.name));
-        let partition = partition::write(spec, Some(rank), &rows, &staged)?;
+        let partition = partition::write(spec, Some(rank), &rows, &staged, folder.access())?;
         let to = folder.path().join(partition_path(spec.name, Some(rank)));
-        partition::place(Partition { memory_bytes, ..partition }, &staged, &to, change)
+        let partition = Partition { memory_bytes, ..partition };
+        partition::place(partition, &staged, &to, change, folder.access())
     };
     let mut partitions: Vec<Partition> =
         mapped.stored_tables().par_iter().map(write).collect::<Result<_, Error>>()?;

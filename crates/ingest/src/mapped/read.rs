@@ -13,8 +13,8 @@ use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field};
 use arrow_select::filter::filter_record_batch;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use private_files::Access;
 use rayon::prelude::*;
-use tempfile::TempDir;
 use trace_model::{
     Batches, Dataset, Partition, ScanError, TableSet, TableSource, TableSpec, tables,
 };
@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::input::location::Location;
 use crate::input::storage::{File, Folder};
 use crate::options::{Options, Progress};
+use crate::output::work_folder::TemporaryFolder;
 use crate::parquet::bounds::MAX_BYTES;
 use crate::parquet::layout::RUN_TABLES;
 use crate::parquet::manifest::Partition as StoredPartition;
@@ -213,7 +214,7 @@ pub struct MappedRun {
     of_table: BTreeMap<&'static str, Vec<Place>>,
     open_files: OpenFiles,
     /// Keeps the files of traces that were not mapped.
-    _scratch: TempDir,
+    _scratch: TemporaryFolder,
 }
 
 impl fmt::Debug for MappedRun {
@@ -380,7 +381,7 @@ impl MappedRun {
             mapped_tables.insert(number, (origin.group, timeline.parts.clone()));
             known.insert(number, timeline.staged(number, rows[&origin.group][at].clone()));
         }
-        let scratch = TempDir::new().map_err(|e| Error::write(std::env::temp_dir(), e))?;
+        let scratch = TemporaryFolder::create()?;
         let splits_by_rank = has_files_in_rank_order(&found.files.traces);
         let mut sink =
             MappedSink { known: Mutex::new(known), mapped_tables, scratch, traces: Vec::new() };
@@ -674,7 +675,7 @@ struct MappedSink {
     /// The group and the tables of each mapped trace that is not placed yet, by the number of its file.
     mapped_tables: HashMap<usize, (usize, Vec<TablePart>)>,
     /// Folder for timelines of unknown rank.
-    scratch: TempDir,
+    scratch: TemporaryFolder,
     traces: Vec<PlacedTrace>,
 }
 
@@ -699,7 +700,7 @@ impl RankSink for MappedSink {
 
     fn store(&self, number: usize, file: &str, trace: Trace) -> Result<StagedTrace, Error> {
         let (mut staged, tables) = StagedTrace::new(number, file, trace);
-        staged.write_tables(&self.folder(number), tables)?;
+        staged.write_tables(&self.folder(number), tables, Access::Owner)?;
         Ok(staged)
     }
 

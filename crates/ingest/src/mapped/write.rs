@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -21,7 +20,7 @@ use crate::input::decompress::Limit;
 use crate::input::location::Location;
 use crate::input::storage;
 use crate::options::{FileWork, Options, Progress};
-use crate::output::destination::Destination;
+use crate::output::destination::{Destination, Draft};
 use crate::parquet::manifest::Partition;
 use crate::parquet::partition;
 use crate::parquet::staged::{StagedTrace, contents};
@@ -270,7 +269,7 @@ impl Mapper {
         let content = draft.path().to_owned();
         let name = manifest::group_name(&self.program, &versions)
             .map_err(|e| Error::write(&content, e.into()))?;
-        let manifest = self.write_content(traces, views, &content)?;
+        let manifest = self.write_content(traces, views, &draft)?;
         let text = manifest.to_text().map_err(|e| Error::write(&content, e.into()))?;
         let content_bytes = manifest.content_bytes();
         self.to.publish(&draft, &name, (manifest::FILE, &text))?;
@@ -284,8 +283,9 @@ impl Mapper {
         &self,
         traces: Vec<MappedTrace>,
         views: &[ViewRows],
-        content: &Path,
+        draft: &Draft,
     ) -> Result<Manifest, Error> {
+        let (content, access) = (draft.path(), draft.access());
         let mut rows = Vec::new();
         let mut of_tables: BTreeMap<&str, TableParts> = BTreeMap::new();
         let mut staged = Vec::with_capacity(traces.len());
@@ -303,7 +303,7 @@ impl Mapper {
         }
         let of_tables: Vec<TableParts> = of_tables.into_values().collect();
         let written: Vec<(Partition, Vec<(usize, TablePart)>)> =
-            of_tables.par_iter().map(|table| table.write(content)).collect::<Result<_, _>>()?;
+            of_tables.par_iter().map(|table| table.write(draft)).collect::<Result<_, _>>()?;
         let mut parts: Vec<Vec<TablePart>> = vec![Vec::new(); staged.len()];
         let mut tables = Vec::with_capacity(written.len());
         for (table, of_traces) in written {
@@ -318,7 +318,7 @@ impl Mapper {
         });
         let files: Vec<MappedFile> = files.collect();
         let path = content.join(manifest::RANKS);
-        let ranks = partition::write(&tables::Ranks::SPEC, None, &rows, &path)?;
+        let ranks = partition::write(&tables::Ranks::SPEC, None, &rows, &path, access)?;
         let write = |rows: &ViewRows| {
             let ViewRows { view, schema, batches, is_schema_known } = rows;
             if *is_schema_known && batches.iter().all(|batch| batch.num_rows() == 0) {
@@ -337,7 +337,7 @@ impl Mapper {
                 .map(plain)
                 .collect::<Result<_, _>>()
                 .map_err(|e| Error::write(&path, io::Error::other(e)))?;
-            partition::write_rows(view, &batches, &schema, &path)
+            partition::write_rows(view, &batches, &schema, &path, access)
         };
         let mut views: Vec<Partition> =
             views.par_iter().map(write).collect::<Result<_, Error>>()?;
@@ -354,11 +354,12 @@ struct TableParts {
 
 impl TableParts {
     /// Writes the file of the table. Returns where the rows of each trace are.
-    fn write(&self, content: &Path) -> Result<(Partition, Vec<(usize, TablePart)>), Error> {
+    fn write(&self, draft: &Draft) -> Result<(Partition, Vec<(usize, TablePart)>), Error> {
         let batches: Vec<&[RecordBatch]> =
             self.parts.iter().map(|(_, batches)| batches.as_slice()).collect();
-        let path = content.join(manifest::table_path(self.spec.name));
-        let (partition, row_groups) = partition::write_parts(self.spec, &batches, &path)?;
+        let path = draft.path().join(manifest::table_path(self.spec.name));
+        let written = partition::write_parts(self.spec, &batches, &path, draft.access())?;
+        let (partition, row_groups) = written;
         let parts = self.parts.iter().zip(row_groups).map(|((at, batches), row_groups)| {
             let (rows, memory_bytes) = partition::size_of(batches);
             let table = self.spec.name.to_owned();

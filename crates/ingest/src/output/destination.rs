@@ -5,8 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tempfile::TempDir;
+use private_files::Access;
 
+#[cfg(feature = "cloud")]
+use super::work_folder::TemporaryFolder;
 use super::work_folder::WorkFolder;
 use crate::error::Error;
 use crate::input::location::Location;
@@ -29,6 +31,7 @@ pub(crate) enum Destination {
 #[derive(Debug)]
 pub(crate) struct Draft {
     content: PathBuf,
+    access: Access,
     _work: Work,
 }
 
@@ -37,14 +40,19 @@ enum Work {
     /// Beside its destination, so that it can be renamed.
     Beside { _folder: WorkFolder },
     /// In the temporary directory, from where it is uploaded.
-    #[cfg_attr(not(feature = "cloud"), allow(dead_code, reason = "only stores need it"))]
-    Temporary { _folder: TempDir },
+    #[cfg(feature = "cloud")]
+    Temporary { _folder: TemporaryFolder },
 }
 
 impl Draft {
     /// The folder to write to. It exists.
     pub(crate) fn path(&self) -> &Path {
         &self.content
+    }
+
+    /// Who may access what is written there.
+    pub(crate) fn access(&self) -> Access {
+        self.access
     }
 }
 
@@ -53,7 +61,7 @@ impl Destination {
     pub(crate) fn at(location: &Location, timeout: Option<Duration>) -> Result<Self, Error> {
         match location.folder(timeout)? {
             Folder::Local(path) => {
-                fs::create_dir_all(&path).map_err(|e| Error::write(&path, e))?;
+                Access::Umask.create_folders(&path).map_err(|e| Error::write(&path, e))?;
                 Ok(Self::Local(path))
             }
             #[cfg(feature = "cloud")]
@@ -72,21 +80,20 @@ impl Destination {
 
     /// Begins a folder.
     pub(crate) fn draft(&self) -> Result<Draft, Error> {
-        let (root, work) = match self {
+        let (root, work, access) = match self {
             Self::Local(path) => {
                 let folder = WorkFolder::create_in(path).map_err(|e| Error::write(path, e))?;
-                (folder.path().to_owned(), Work::Beside { _folder: folder })
+                (folder.path().to_owned(), Work::Beside { _folder: folder }, Access::Umask)
             }
             #[cfg(feature = "cloud")]
             Self::Remote(_) => {
-                let folder = TempDir::with_prefix("advisor-")
-                    .map_err(|e| Error::write(std::env::temp_dir(), e))?;
-                (folder.path().to_owned(), Work::Temporary { _folder: folder })
+                let folder = TemporaryFolder::create()?;
+                (folder.path().to_owned(), Work::Temporary { _folder: folder }, Access::Owner)
             }
         };
         let content = root.join(CONTENT);
-        fs::create_dir(&content).map_err(|e| Error::write(&content, e))?;
-        Ok(Draft { content, _work: work })
+        access.create_folder(&content).map_err(|e| Error::write(&content, e))?;
+        Ok(Draft { content, access, _work: work })
     }
 
     /// Gives a folder its name. `manifest`, the name of a file and its text, completes it: without that file, the folder does
@@ -101,7 +108,8 @@ impl Destination {
         match self {
             Self::Local(path) => {
                 let file = draft.path().join(manifest);
-                fs::write(&file, text).map_err(|e| Error::write(&file, e))?;
+                let written = draft.access.write_file(&file, text.as_bytes());
+                written.map_err(|e| Error::write(&file, e))?;
                 let to = path.join(name);
                 match fs::rename(draft.path(), &to) {
                     // A folder that is not empty is not replaced.

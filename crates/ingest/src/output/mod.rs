@@ -6,4 +6,4 @@ mod file;
 pub(crate) mod work_folder;
 
 pub use self::file::OutputFile;
-pub use self::work_folder::{is_work_name, remove_unfinished_outputs};
+pub use self::work_folder::{TemporaryFolder, is_work_name, remove_unfinished_outputs};

@@ -1,15 +1,20 @@
-//! Folders that outputs are written in until they are complete.
+//! Folders that outputs are written in until they are complete, and temporary folders.
 //!
-//! A work folder lies beside its output, so that renaming moves the output to its place. Its name is random and only its
+//! A work folder lies beside its output, so that renaming moves the output to its place. A temporary folder is a work folder
+//! in the temporary directory. Its name is random and only its
 //! owner may enter it, so nobody can plant a link where the program writes. A file in it is locked as long as its
 //! process is alive. The next process that writes beside it removes what a dead process left.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use private_files::{Access, open_without_waiting};
+
+use crate::error::Error;
 
 /// End of the names of what is not complete. Files with such names are not read as part of a run.
 pub(crate) const PARTIAL_SUFFIX: &str = ".partial";
@@ -91,10 +96,38 @@ impl Drop for WorkFolder {
     }
 }
 
+/// A temporary folder for what is derived from a run. Only its owner can enter it; it is removed with its content when
+/// dropped, and by [`remove_unfinished_outputs`].
+#[derive(Debug)]
+pub struct TemporaryFolder(WorkFolder);
+
+impl TemporaryFolder {
+    /// Creates a folder in the temporary directory.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create() -> Result<Self, Error> {
+        Self::create_in(&std::env::temp_dir())
+    }
+
+    /// Creates a folder in another one.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create_in(parent: &Path) -> Result<Self, Error> {
+        WorkFolder::create_in(parent).map(Self).map_err(|e| Error::write(parent, e))
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
 /// Marks a folder as ours, and as that of a process that is alive.
 fn lock(folder: &Path) -> io::Result<File> {
     let path = folder.join(LOCK);
-    let mut file = File::create_new(&path)?;
+    let mut file = Access::Owner.create_file(&path)?;
     // Where files cannot be locked, nothing says that this process is alive: without the marker, nobody takes the folder
     // for that of a dead one.
     if file.lock().is_ok() {
@@ -184,20 +217,6 @@ fn have_one_owner(one: &Metadata, other: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn have_one_owner(_: &Metadata, _: &Metadata) -> bool {
     true
-}
-
-/// Opens a file, but follows no link and waits for no writer of a pipe.
-fn open_without_waiting(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-
-        use rustix::fs::OFlags;
-        options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
-    }
-    options.open(path)
 }
 
 /// Removes what this process has written of outputs that are not complete, for a program that is about to end. A thread

@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use private_files::Access;
+
 use super::bounds;
 use super::manifest::{self, Manifest};
 use crate::error::{Error, ExportProblem};
@@ -22,23 +24,25 @@ pub(crate) struct Folder {
     /// The destination as given, for messages.
     given: PathBuf,
     content: PathBuf,
+    access: Access,
     work: WorkFolder,
 }
 
 impl Folder {
-    /// Creates a folder beside `to`, which must not exist, be an empty folder or, with `overwrite`, an export.
-    pub(crate) fn create(to: &Path, overwrite: bool) -> Result<Self, Error> {
+    /// Creates a folder beside `to`, which must not exist, be an empty folder or, with `overwrite`, an export. It
+    /// may be accessed as `access` says.
+    pub(crate) fn create(to: &Path, overwrite: bool, access: Access) -> Result<Self, Error> {
         let given = to.to_owned();
         let write_error = |e| Error::write(&given, e);
         // Without a slash at the end, which would follow a link.
         let to: PathBuf = std::path::absolute(to).map_err(write_error)?.components().collect();
         check(&to, &given, overwrite)?;
         let Some(parent) = to.parent() else { return Err(Error::Occupied { path: given }) };
-        fs::create_dir_all(parent).map_err(|e| Error::write(parent, e))?;
+        access.create_folders(parent).map_err(|e| Error::write(parent, e))?;
         let work = WorkFolder::create_in(parent).map_err(write_error)?;
         let content = work.path().join(CONTENT);
-        fs::create_dir(&content).map_err(write_error)?;
-        Ok(Self { to, given, content, work })
+        access.create_folder(&content).map_err(write_error)?;
+        Ok(Self { to, given, content, access, work })
     }
 
     /// The folder to write to until the export is complete.
@@ -46,17 +50,25 @@ impl Folder {
         &self.content
     }
 
+    /// Who may access what is written there.
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
     /// Writes the manifest, and gives the folder its name.
     pub(crate) fn complete(self, manifest: &Manifest, overwrite: bool) -> Result<(), Error> {
         let file = self.content.join(manifest::FILE);
         let text = manifest.to_text().map_err(io::Error::other);
-        text.and_then(|text| fs::write(&file, text)).map_err(|e| Error::write(&file, e))?;
+        let written = text.and_then(|text| self.access.write_file(&file, text.as_bytes()));
+        written.map_err(|e| Error::write(&file, e))?;
         check(&self.to, &self.given, overwrite)?;
         let write_error = |e| Error::write(&self.given, e);
         let Ok(old) = fs::symlink_metadata(&self.to) else {
             return fs::rename(&self.content, &self.to).map_err(write_error);
         };
-        fs::set_permissions(&self.content, old.permissions()).map_err(write_error)?;
+        if self.access == Access::Umask {
+            fs::set_permissions(&self.content, old.permissions()).map_err(write_error)?;
+        }
         if !exchange(&self.content, &self.to).map_err(write_error)? {
             return self.replace_in_steps(overwrite);
         }
@@ -184,7 +196,7 @@ mod tests {
 
     /// An export with the kernels of this rank.
     fn begin(to: &Path, rank: i32) -> Folder {
-        let folder = Folder::create(to, true).unwrap();
+        let folder = Folder::create(to, true, Access::Umask).unwrap();
         let table = folder.path().join("kernels");
         fs::create_dir(&table).unwrap();
         fs::write(table.join(format!("rank-0000{rank}.parquet")), "rows").unwrap();
@@ -204,7 +216,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let to = place.path().join("run.pq");
         begin(&to, 0).complete(&manifest(0), true).unwrap();
-        assert!(matches!(Folder::create(&to, false), Err(Error::Exists { .. })));
+        assert!(matches!(Folder::create(&to, false, Access::Umask), Err(Error::Exists { .. })));
         begin(&to, 1).complete(&manifest(1), true).unwrap();
         assert_eq!(ranks(&to), [false, true, false]);
         assert_eq!(count(place.path()), 1);
@@ -253,13 +265,13 @@ mod tests {
         let link = place.path().join("link");
         symlink(&to, &link).unwrap();
         for path in [link.clone(), link.join("")] {
-            let error = Folder::create(&path, true).unwrap_err();
+            let error = Folder::create(&path, true, Access::Umask).unwrap_err();
             assert!(matches!(error, Error::Link { is_folder: true, .. }), "{error}");
         }
         let elsewhere = place.path().join("kernels");
         fs::rename(to.join("kernels"), &elsewhere).unwrap();
         symlink(&elsewhere, to.join("kernels")).unwrap();
-        let error = Folder::create(&to, true).unwrap_err();
+        let error = Folder::create(&to, true, Access::Umask).unwrap_err();
         assert!(error.to_string().ends_with("holds more than the export: kernels"), "{error}");
         assert_eq!(count(&elsewhere), 1);
     }

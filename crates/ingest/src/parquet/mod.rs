@@ -23,4 +23,5 @@ pub(crate) mod writer;
 
 pub(crate) use checksum::crc32;
 pub use read::Export;
-pub use write::{Exported, export, export_dataset};
+pub use write::{Exported, export, export_dataset, export_temporarily};
+pub(crate) use write::{export_dataset_privately, export_privately};

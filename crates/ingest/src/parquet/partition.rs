@@ -19,6 +19,7 @@ use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
+use private_files::Access;
 use trace_model::{TableSpec, tables};
 
 use super::manifest::Partition;
@@ -31,10 +32,12 @@ pub(crate) fn write(
     rank: Option<i32>,
     batches: &[RecordBatch],
     path: &Path,
+    access: Access,
 ) -> Result<Partition, Error> {
     let sorted_by = spec.columns.iter().position(|c| c.name == "ts_ns");
     let sorted_by = sorted_by.filter(|&column| is_sorted(batches, column));
-    let partition = write_batches(spec.name, batches, &Arc::new(spec.schema()), sorted_by, path)?;
+    let partition =
+        write_batches(spec.name, batches, &Arc::new(spec.schema()), sorted_by, path, access)?;
     Ok(Partition { rank, ..partition })
 }
 
@@ -44,8 +47,9 @@ pub(crate) fn write_rows(
     batches: &[RecordBatch],
     schema: &SchemaRef,
     path: &Path,
+    access: Access,
 ) -> Result<Partition, Error> {
-    write_batches(view, batches, schema, None, path)
+    write_batches(view, batches, schema, None, path, access)
 }
 
 /// Writes rows of one table of several traces, each in row groups of its own. Returns these row groups for each trace.
@@ -53,9 +57,10 @@ pub(crate) fn write_parts(
     spec: &TableSpec,
     parts: &[&[RecordBatch]],
     path: &Path,
+    access: Access,
 ) -> Result<(Partition, Vec<Range<usize>>), Error> {
     let mut row_groups = Vec::new();
-    let (bytes, crc32) = to_file(path, |out| {
+    let (bytes, crc32) = to_file(path, access, |out| {
         row_groups = writer::write_parts(parts, &Arc::new(spec.schema()), out).map_err(io_error)?;
         Ok(())
     })?;
@@ -70,10 +75,11 @@ fn write_batches(
     schema: &SchemaRef,
     sorted_by: Option<usize>,
     path: &Path,
+    access: Access,
 ) -> Result<Partition, Error> {
     let write =
         |out: &mut Out| writer::write_sorted(batches, schema, sorted_by, out).map_err(io_error);
-    let (bytes, crc32) = to_file(path, write)?;
+    let (bytes, crc32) = to_file(path, access, write)?;
     let (rows, memory_bytes) = size_of(batches);
     Ok(Partition { table: name.to_owned(), rank: None, rows, bytes, memory_bytes, crc32 })
 }
@@ -124,9 +130,10 @@ pub(crate) fn place(
     from: &Path,
     to: &Path,
     change: Change,
+    access: Access,
 ) -> Result<Partition, Error> {
     if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
+        access.create_folders(folder).map_err(|e| Error::write(folder, e))?;
     }
     let spec = tables::find(&partition.table);
     let changed = spec.filter(|spec| (0..spec.columns.len()).any(|c| change.concerns(spec, c)));
@@ -135,7 +142,8 @@ pub(crate) fn place(
         return Ok(partition);
     };
     let input = File::open(from).map_err(|e| Error::read(from, e))?;
-    let (bytes, crc32) = to_file(to, |out| rewrite(&input, spec, change, out).map_err(io_error))?;
+    let write = |out: &mut Out| rewrite(&input, spec, change, out).map_err(io_error);
+    let (bytes, crc32) = to_file(to, access, write)?;
     fs::remove_file(from).map_err(|e| Error::write(from, e))?;
     Ok(Partition { bytes, crc32, ..partition })
 }
@@ -227,13 +235,14 @@ type Out = CrcWriter<BufWriter<File>>;
 /// Writes a file. Returns its length and checksum.
 fn to_file(
     path: &Path,
+    access: Access,
     write: impl FnOnce(&mut Out) -> io::Result<()>,
 ) -> Result<(u64, u32), Error> {
     let written = || {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+            access.create_folders(folder)?;
         }
-        let file = BufWriter::with_capacity(1 << 18, File::create(path)?);
+        let file = BufWriter::with_capacity(1 << 18, access.create_file(path)?);
         let mut out = CrcWriter::new(file);
         write(&mut out)?;
         out.flush()?;

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, types::Int32Type};
+use private_files::Access;
 use rayon::prelude::*;
 use trace_model::tables::{self, Steps, TABLES};
 use trace_model::{TableSet, TableSpec, Warning};
 
+use super::folder::Folder;
 use super::layout::partition_path;
 use super::manifest::Partition;
 use super::partition::{self, Change};
@@ -129,9 +131,15 @@ impl StagedTrace {
     }
 
     /// Writes the tables to a folder.
-    pub(crate) fn write_tables(&mut self, folder: &Path, tables: TableSet) -> Result<(), Error> {
+    pub(crate) fn write_tables(
+        &mut self,
+        folder: &Path,
+        tables: TableSet,
+        access: Access,
+    ) -> Result<(), Error> {
         let write = |(spec, batches): (&'static TableSpec, Vec<RecordBatch>)| {
-            partition::write(spec, Some(self.rank), &batches, &folder.join(file_name(spec.name)))
+            let path = folder.join(file_name(spec.name));
+            partition::write(spec, Some(self.rank), &batches, &path, access)
         };
         self.partitions = contents(tables).into_par_iter().map(write).collect::<Result<_, _>>()?;
         Ok(())
@@ -167,15 +175,15 @@ impl StagedTrace {
     pub(super) fn finalize(
         self,
         from: &Path,
-        folder: &Path,
+        folder: &Folder,
         placement: Placement,
     ) -> Result<Vec<Partition>, Error> {
         let change = self.change(placement);
         let place = |partition: Partition| {
             let from = from.join(file_name(&partition.table));
-            let to = folder.join(partition_path(&partition.table, Some(placement.rank)));
+            let to = folder.path().join(partition_path(&partition.table, Some(placement.rank)));
             let partition = Partition { rank: Some(placement.rank), ..partition };
-            partition::place(partition, &from, &to, change)
+            partition::place(partition, &from, &to, change, folder.access())
         };
         self.partitions.into_iter().map(place).collect()
     }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use private_files::Access;
 use rayon::prelude::*;
 use trace_model::{Dataset, RunInfo, TableSet, TableSpec, Warning};
 
@@ -11,10 +13,12 @@ use super::folder::Folder;
 use super::layout::{RUN_TABLES, partition_path};
 use super::manifest::{Manifest, Partition};
 use super::partition;
+use super::read::Export;
 use super::staged::{StagedTrace, contents};
 use crate::error::{Error, ExportProblem};
 use crate::input::location::Location;
 use crate::options::{Options, Progress};
+use crate::output::work_folder::TemporaryFolder;
 use crate::run::discover::{self, InputFile};
 use crate::run::read;
 use crate::run::sink::RankSink;
@@ -53,7 +57,44 @@ pub fn export(
     overwrite: bool,
     progress: &dyn Progress,
 ) -> Result<Exported, Error> {
-    let folder = Folder::create(to, overwrite)?;
+    export_to(Folder::create(to, overwrite, Access::Umask)?, run, options, overwrite, progress)
+}
+
+/// Converts a run to an export that only its owner can read, in the cache for example.
+///
+/// # Errors
+/// As [`export`].
+pub(crate) fn export_privately(
+    run: &Location,
+    options: &Options,
+    to: &Path,
+    progress: &dyn Progress,
+) -> Result<Exported, Error> {
+    export_to(Folder::create(to, true, Access::Owner)?, run, options, true, progress)
+}
+
+/// Converts a run to an export in a temporary folder, which has to be kept as long as the export is read.
+///
+/// # Errors
+/// As [`export`].
+pub fn export_temporarily(
+    run: &Location,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<(Arc<Export>, TemporaryFolder), Error> {
+    let folder = TemporaryFolder::create()?;
+    let to = folder.path().join("run");
+    export_privately(run, options, &to, progress)?;
+    Ok((Export::open(&to)?, folder))
+}
+
+fn export_to(
+    folder: Folder,
+    run: &Location,
+    options: &Options,
+    overwrite: bool,
+    progress: &dyn Progress,
+) -> Result<Exported, Error> {
     let found = discover::find(run, options)?;
     if found.files.export.is_some() {
         return Err(Error::Export { path: found.name, problem: ExportProblem::AlreadyExport });
@@ -71,7 +112,18 @@ pub fn export(
 /// # Errors
 /// If `to` exists and must not be overwritten, or cannot be written.
 pub fn export_dataset(dataset: &Dataset, to: &Path, overwrite: bool) -> Result<Exported, Error> {
-    let folder = Folder::create(to, overwrite)?;
+    write_dataset(Folder::create(to, overwrite, Access::Umask)?, dataset, overwrite)
+}
+
+/// Writes a run that is in memory as an export that only its owner can read.
+///
+/// # Errors
+/// As [`export_dataset`].
+pub(crate) fn export_dataset_privately(dataset: &Dataset, to: &Path) -> Result<Exported, Error> {
+    write_dataset(Folder::create(to, true, Access::Owner)?, dataset, true)
+}
+
+fn write_dataset(folder: Folder, dataset: &Dataset, overwrite: bool) -> Result<Exported, Error> {
     let partitions = write_rest(&folder, dataset.tables.clone(), true, &[])?;
     complete(folder, &dataset.run, dataset.warnings.clone(), partitions, overwrite)
 }
@@ -111,7 +163,7 @@ impl RankSink for ParquetSink<'_> {
 
     fn store(&self, number: usize, file: &str, trace: Trace) -> Result<StagedTrace, Error> {
         let (mut staged, tables) = StagedTrace::new(number, file, trace);
-        staged.write_tables(&self.staging_folder(number), tables)?;
+        staged.write_tables(&self.staging_folder(number), tables, self.folder.access())?;
         Ok(staged)
     }
 
@@ -126,7 +178,7 @@ impl RankSink for ParquetSink<'_> {
             .into_par_iter()
             .map(|(trace, placement)| {
                 let from = self.staging_folder(trace.number);
-                trace.finalize(&from, self.folder.path(), placement)
+                trace.finalize(&from, self.folder, placement)
             })
             .collect::<Result<_, Error>>()?;
         self.partitions = placed.into_iter().flatten().collect();
@@ -174,7 +226,7 @@ pub(crate) fn write_rest(
         .into_par_iter()
         .map(|(spec, rank, batches)| {
             let path = folder.path().join(partition_path(spec.name, rank));
-            partition::write(spec, rank, &batches, &path)
+            partition::write(spec, rank, &batches, &path, folder.access())
         })
         .collect()
 }

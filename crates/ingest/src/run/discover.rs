@@ -40,7 +40,7 @@ pub(crate) struct FoundRun {
 /// Finds the files of a run.
 pub(crate) fn find(run: &Location, options: &Options) -> Result<FoundRun, Error> {
     let name = run.to_string();
-    let place = run.place(options.timeout)?;
+    let place = run.place(options)?;
     let is_file = matches!(place, Place::File { .. });
     let files = discover(place, &name, run.pattern())?;
     Ok(FoundRun { name, root: run.root().to_string(), files, is_file })
@@ -53,7 +53,7 @@ pub(crate) fn find_part(
     options: &Options,
     select: impl FnOnce(&[(&str, u64)]) -> Vec<bool>,
 ) -> Result<FoundRun, Error> {
-    let place = run.place(options.timeout)?;
+    let place = run.place(options)?;
     let files = match place {
         Place::Folder(root) => files_beside_timelines(&root, run.pattern())?,
         Place::File { .. } => None,

@@ -41,7 +41,9 @@ impl RunReach {
             return Ok(reach);
         }
         // What cannot be listed is not read.
-        let Ok(Place::Folder(Folder::Local(path))) = run.place(None) else { return Ok(reach) };
+        let Ok(Place::Folder(Folder::Local(path))) = run.place(&Options::default()) else {
+            return Ok(reach);
+        };
         let Ok(root) = path.canonicalize() else { return Ok(reach) };
         let to = resolve_folder(to).map_err(|e| Error::write(to, e))?;
         if !to.starts_with(&root) && !root.starts_with(&to) {

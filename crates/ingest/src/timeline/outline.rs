@@ -1,11 +1,11 @@
 //! The outline of a trace: what is known of its events although their rows are dropped. It takes memory by what a
 //! program does, not by how long it was recorded.
 
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::sync::Arc;
 
+use private_files::TemporaryFile;
 use rustc_hash::FxHashMap;
-use tempfile::{NamedTempFile, TempPath};
 
 use super::begin_end_event::BeginEndEvent;
 
@@ -63,7 +63,7 @@ impl Link {
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     recent: Vec<Link>,
-    spilled: Option<TempPath>,
+    spilled: Option<Arc<TemporaryFile>>,
 }
 
 impl Links {
@@ -79,15 +79,12 @@ impl Links {
     }
 
     fn spill(&mut self) -> io::Result<()> {
-        let path = match self.spilled.take() {
-            Some(path) => path,
-            None => NamedTempFile::with_prefix("advisor-links-")?.into_temp_path(),
+        let file = match &self.spilled {
+            Some(file) => Arc::clone(file),
+            None => Arc::clone(self.spilled.insert(TemporaryFile::create()?)),
         };
-        let length = path.metadata()?.len();
-        let file = File::options().append(true).open(&path);
-        self.spilled = Some(path);
-        let file = file?;
-        let mut out = BufWriter::with_capacity(1 << 18, &file);
+        let length = file.bytes()?;
+        let mut out = BufWriter::with_capacity(1 << 18, file.writer()?);
         let written = self
             .recent
             .iter()
@@ -96,7 +93,7 @@ impl Links {
         drop(out);
         match written {
             Ok(()) => self.recent.clear(),
-            Err(_) => file.set_len(length)?,
+            Err(_) => file.truncate(length)?,
         }
         written
     }
@@ -106,10 +103,9 @@ impl Links {
     /// # Errors
     /// If the temporary file cannot be read.
     pub(crate) fn for_each(&self, mut each: impl FnMut(Link)) -> io::Result<()> {
-        if let Some(path) = &self.spilled {
-            let file = File::open(path)?;
-            let links = file.metadata()?.len() / Link::BYTES as u64;
-            let mut reader = BufReader::with_capacity(1 << 18, file);
+        if let Some(file) = &self.spilled {
+            let links = file.bytes()? / Link::BYTES as u64;
+            let mut reader = BufReader::with_capacity(1 << 18, file.reader());
             let mut bytes = [0; Link::BYTES];
             for _ in 0..links {
                 reader.read_exact(&mut bytes)?;
@@ -135,8 +131,5 @@ mod tests {
         let mut read = Vec::new();
         links.for_each(|link| read.push(link)).unwrap();
         assert!(read.into_iter().eq((0..count).map(link)));
-        let path = links.spilled.as_ref().unwrap().to_path_buf();
-        drop(links);
-        assert!(!path.exists());
     }
 }

@@ -6,8 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use private_files::Access;
 use serde::Serialize;
-use tempfile::TempDir;
+use trace_advisor::ingest::TemporaryFolder;
 
 /// The files, by the name under which Python imports them.
 const FILES: [(&str, &str); 3] = [
@@ -33,18 +34,18 @@ pub(super) struct Settings<'a> {
 /// A folder with the Python files, which exists as long as this.
 #[derive(Debug)]
 pub(super) struct Injection {
-    folder: TempDir,
+    folder: TemporaryFolder,
     settings: String,
     started: SystemTime,
 }
 
 impl Injection {
     pub(super) fn new(settings: &Settings<'_>) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("advisor-record-").tempdir()?;
+        let folder = TemporaryFolder::create()?;
         for (name, text) in FILES {
-            std::fs::write(folder.path().join(name), text)?;
+            Access::Owner.write_file(&folder.path().join(name), text.as_bytes())?;
         }
-        std::fs::create_dir(folder.path().join(STATUS))?;
+        Access::Owner.create_folder(&folder.path().join(STATUS))?;
         let settings = serde_json::to_string(settings)?;
         Ok(Self { folder, settings, started: SystemTime::now() })
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use private_files::Access;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
@@ -48,7 +49,7 @@ impl HistoryFile {
     ) -> anyhow::Result<()> {
         editor.add_history_entry(entry)?;
         let Some(path) = &self.path else { return Ok(()) };
-        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let folder = path.parent().map_or(Ok(()), |folder| Access::Owner.create_folders(folder));
         let written = folder.map_err(Into::into).and_then(|()| editor.append_history(path));
         written.or_else(|error| self.disable("write", &error, console))
     }

@@ -8,6 +8,8 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use trace_advisor::query::Cancellation;
 
+use crate::interrupt::do_instead;
+
 /// Time that a query runs before the shell says so.
 const DELAY: Duration = Duration::from_secs(1);
 
@@ -21,7 +23,7 @@ impl Interrupts {
     pub(super) fn install() -> anyhow::Result<Self> {
         let running = Arc::new(Mutex::new(None::<Cancellation>));
         let interrupted = Arc::clone(&running);
-        ctrlc::set_handler(move || {
+        do_instead(move || {
             if let Some(query) = &*interrupted.lock().unwrap_or_else(PoisonError::into_inner) {
                 query.cancel();
             }

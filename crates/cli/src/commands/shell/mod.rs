@@ -15,10 +15,12 @@ use std::time::Instant;
 use anstyle::{Effects, Style};
 use anyhow::Context as _;
 use clap::ValueEnum as _;
+use private_files::Access;
 use rustyline::completion::unescape;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor};
+use trace_advisor::ingest::TemporaryFolder;
 use trace_advisor::query::{Cancellation, Error, QueryHelp};
 use trace_advisor::{Run, query};
 
@@ -304,16 +306,17 @@ fn edit(text: &str) -> anyhow::Result<String> {
     let usual = if cfg!(windows) { "notepad" } else { "vi" };
     let command = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| usual.to_owned());
     let mut words = command.split_whitespace();
-    let file = tempfile::Builder::new().prefix("advisor-").suffix(".sql").tempfile()?;
+    let folder = TemporaryFolder::create()?;
+    let file = folder.path().join("query.sql");
     let text = if text.is_empty() { String::new() } else { format!("{text};\n") };
-    std::fs::write(file.path(), text)?;
+    Access::Owner.write_file(&file, text.as_bytes())?;
     let program = words.next().unwrap_or(usual);
-    let status = process::Command::new(program).args(words).arg(file.path()).status();
+    let status = process::Command::new(program).args(words).arg(&file).status();
     let status = status.with_context(|| format!("cannot start the editor {program}"));
     let status =
         status.map_err(|error| with_help(format!("{error:#}"), "set EDITOR to another"))?;
     anyhow::ensure!(status.success(), "the editor {program} failed: {status}");
-    Ok(std::fs::read_to_string(file.path())?.trim_end().to_owned())
+    Ok(std::fs::read_to_string(&file)?.trim_end().to_owned())
 }
 
 /// Output that ends when the query is canceled.

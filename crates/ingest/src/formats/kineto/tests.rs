@@ -8,6 +8,7 @@ use super::parallel_reader::read;
 use crate::input::decompress::{JsonInput, Limit, open};
 use crate::input::location::Location;
 use crate::input::storage::Place;
+use crate::options::Options;
 use crate::timeline::outline::Detail;
 
 const TEXTS: [&str; 2] = [
@@ -19,7 +20,7 @@ const TEXTS: [&str; 2] = [
 fn stream(text: &str) -> JsonInput {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
-    let place = Location::parse(file.path()).unwrap().place(None).unwrap();
+    let place = Location::parse(file.path()).unwrap().place(&Options::default()).unwrap();
     let Place::File { file: stored, .. } = place else { panic!("a file") };
     open(&stored, Limit { max_json_bytes: 0 }).unwrap()
 }
