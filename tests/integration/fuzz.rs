@@ -11,9 +11,17 @@ use rayon::prelude::*;
 /// Maximum time for a small input, even on a slow and busy machine.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// Runs the seeds of a target and `mutations` mutations of each.
-fn smoke(name: &str, mutations: u64) {
+/// Returns the number of mutations of each seed: `ADVISOR_FUZZ_MUTATIONS`, or the number that a test run has time for.
+fn mutation_count(usual: u64) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "chosen by the person who runs the tests")]
+    let chosen = std::env::var("ADVISOR_FUZZ_MUTATIONS");
+    chosen.map_or(usual, |count| count.parse().expect("a number of mutations"))
+}
+
+/// Runs the seeds of a target and mutations of each.
+fn smoke(name: &str, usual_mutations: u64) {
     let target = target(name);
+    let mutations = mutation_count(usual_mutations);
     for (number, seed) in target.seeds().iter().enumerate() {
         run(target, &seed.name, &seed.bytes);
         for mutation in 0..mutations {

@@ -25,8 +25,9 @@ const TRACES: [&str; 5] = [
 ];
 
 /// Runs with shapes, strides and concrete inputs that rules match: convolutions, attention, experts, small copies.
-const WRITTEN: [&str; 8] = [
-    "inputs/wild/kernelforge_chrome.json",
+const WRITTEN: [&str; 9] = [
+    "inputs/wild/dtu_mlops.json.gz",
+    "inputs/strangers/layout_gain_above_evidence.json",
     "traces/amd_minitoy",
     "traces/mi300_torch_compile_triton",
     "traces/critical_path_alexnet",

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use trace_advisor::advisor::{Rule, rule_schema_json};
+use trace_advisor::ingest::TemporaryFolder;
 use trace_advisor::trace_model::FailedTable;
 use trace_advisor::{RuleSet, Run, own_rule_queries, rule_pages};
 
@@ -199,8 +200,7 @@ fn test_queries(rules: &RuleSet, console: &mut Console) -> anyhow::Result<bool> 
 
 /// A run of two ranks and some thousand events, in memory.
 fn simulated_run() -> anyhow::Result<Run> {
-    let folder = tempfile::Builder::new().prefix("advisor-").tempdir();
-    let folder = folder.context("cannot create a temporary folder")?;
+    let folder = TemporaryFolder::create().map_err(trace_advisor::Error::from)?;
     let written = trace_demo::write_run(&trace_demo::Options::default(), folder.path());
     written.context("cannot write a simulated run")?;
     Ok(Run::open(folder.path())?)
