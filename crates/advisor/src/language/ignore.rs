@@ -2,60 +2,46 @@
 
 use std::fmt;
 
+use chrono::{DateTime, NaiveDate};
 use serde::{Deserialize, Serialize};
 
 /// A calendar day. The caller hands in today's: this crate has no clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Date {
-    year: u16,
-    month: u8,
-    day: u8,
-}
+#[serde(into = "String", try_from = "String")]
+pub struct Date(NaiveDate);
 
 impl Date {
     /// `2027-01-31`; `None` if the day does not exist.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split('-');
-        let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
-        if parts.next().is_some() || (year.len(), month.len(), day.len()) != (4, 2, 2) {
-            return None;
-        }
-        if !text.bytes().all(|b| b.is_ascii_digit() || b == b'-') {
-            return None;
-        }
-        let (year, month, day): (u16, u8, u8) =
-            (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
-        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-        let days = match month {
-            2 if leap => 29,
-            2 => 28,
-            4 | 6 | 9 | 11 => 30,
-            1..=12 => 31,
-            _ => return None,
-        };
-        (1..=days).contains(&day).then_some(Self { year, month, day })
+        let date = Self(NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?);
+        // chrono accepts other forms of the same day, such as `2027-1-31`.
+        (date.to_string() == text).then_some(date)
     }
 
-    /// The day that `seconds` after 1970-01-01T00:00:00Z falls on, in UTC.
+    /// The day that `seconds` after 1970-01-01T00:00:00Z falls on, in UTC; the last day that there is if it is later.
     pub fn from_unix(seconds: u64) -> Self {
-        // Years start in March here, so that the leap day comes last (H. Hinnant's algorithm).
-        let days = seconds / 86_400 + 719_468;
-        let era = days / 146_097;
-        let day_of_era = days % 146_097;
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted = (5 * day_of_year + 2) / 153;
-        let day = (day_of_year - (153 * shifted + 2) / 5 + 1) as u8;
-        let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as u8;
-        let year = (year_of_era + era * 400 + u64::from(month <= 2)) as u16;
-        Self { year, month, day }
+        let time = i64::try_from(seconds).ok().and_then(|s| DateTime::from_timestamp(s, 0));
+        Self(time.map_or(NaiveDate::MAX, |time| time.date_naive()))
     }
 }
 
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+        self.0.fmt(f)
+    }
+}
+
+impl From<Date> for String {
+    fn from(date: Date) -> Self {
+        date.to_string()
+    }
+}
+
+impl TryFrom<String> for Date {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("`{text}` is not a date"))
     }
 }
 
@@ -103,11 +89,32 @@ mod tests {
         for day in ["2026-11-21", "2024-02-29", "2000-02-29"] {
             assert_eq!(Date::parse(day).unwrap().to_string(), day);
         }
-        for text in
-            ["2026-02-29", "1900-02-29", "2026-13-01", "2026-00-10", "26-01-01", "soon", "2026-1-1"]
-        {
+        for text in [
+            "2026-02-29",
+            "1900-02-29",
+            "2026-13-01",
+            "2026-00-10",
+            "26-01-01",
+            "soon",
+            "2026-1-1",
+            "12026-01-01",
+            "+2026-01-01",
+            " 2026-01-01",
+            "2026-01-01 ",
+            "2026-01-01-01",
+            "",
+        ] {
             assert_eq!(Date::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn date_is_stored_as_its_text() {
+        let day = Date::parse("2027-01-31").unwrap();
+        let text = serde_json::to_string(&day).unwrap();
+        assert_eq!(text, "\"2027-01-31\"");
+        assert_eq!(serde_json::from_str::<Date>(&text).unwrap(), day);
+        assert!(serde_json::from_str::<Date>("\"2027-1-31\"").is_err());
     }
 
     #[test]
@@ -121,6 +128,7 @@ mod tests {
         ] {
             assert_eq!(Date::from_unix(seconds).to_string(), day);
         }
+        assert!(Date::from_unix(u64::MAX) > Date::from_unix(1_798_761_600));
     }
 
     #[test]
