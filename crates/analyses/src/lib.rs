@@ -57,9 +57,6 @@ const SOURCES: &[ViewSource<'static>] = include!(concat!(env!("OUT_DIR"), "/sour
 /// Schemas of their queries, which `tests/it/catalog.rs` holds current.
 const SCHEMAS: &str = include_str!("schemas.txt");
 
-/// Their headers, parsed; a test below holds them current.
-const PREPARED_VIEWS: &[u8] = include_bytes!("prepared_views.bin");
-
 /// Plans of their queries, as `check` runs them with the rules that come with the program; held current as the schemas are.
 const PREPARED_PLANS: &[u8] = include_bytes!("prepared_plans.bin");
 
@@ -74,7 +71,7 @@ pub fn catalog() -> &'static Catalog {
     }
     // Not below a lock: sources are parsed in parallel, and a thread of rayon that waits for the others may take up
     // work that needs the catalog, too.
-    let catalog = Catalog::with_prepared_views(SOURCES, registry::VIEWS, PREPARED_VIEWS)
+    let catalog = Catalog::new(SOURCES, registry::VIEWS)
         .and_then(|catalog| catalog.with_schemas(SCHEMAS).with_prepared_plans(PREPARED_PLANS));
     CATALOG.get_or_init(|| catalog.unwrap_or_else(|e| panic!("embedded views: {e}")))
 }
@@ -83,24 +80,7 @@ pub fn catalog() -> &'static Catalog {
 mod tests {
     use std::path::Path;
 
-    use query::Catalog;
-
-    use crate::{PREPARED_VIEWS, SOURCES, registry, sql_macros};
-
-    /// The headers of views are not parsed when the program starts.
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "UPDATE=1 is the one switch of generated files")]
-    fn prepared_views_are_those_of_the_sources() {
-        let fresh = Catalog::new(SOURCES, registry::VIEWS).unwrap().prepared_views().unwrap();
-        if std::env::var("UPDATE").is_ok_and(|v| v == "1") {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prepared_views.bin");
-            return std::fs::write(path, fresh).unwrap();
-        }
-        assert!(
-            PREPARED_VIEWS == fresh,
-            "prepared_views.bin is stale: run this test with UPDATE=1"
-        );
-    }
+    use crate::{SOURCES, sql_macros};
 
     #[test]
     fn embedded_sql_is_the_expansion_of_its_file() {

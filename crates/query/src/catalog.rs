@@ -15,7 +15,7 @@ use crate::known_schemas::KnownSchemas;
 use crate::params::{ParamValue, Params};
 use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::{References, TableColumns};
-use crate::prepared::{self, PreparedPlans, PreparedQuery};
+use crate::prepared::{PreparedPlans, PreparedQuery};
 use crate::rust_view::RustView;
 use crate::view::{ViewDef, ViewScope, ViewSource, failure_of};
 
@@ -65,29 +65,6 @@ impl Catalog {
             }
         }
         Ok(())
-    }
-
-    /// As [`Catalog::new`], with the headers that [`Catalog::prepared_views`] has parsed, unless the sources have changed.
-    ///
-    /// # Errors
-    /// As [`Catalog::new`].
-    pub fn with_prepared_views(
-        sources: &[ViewSource<'_>],
-        rust_views: &'static [RustView],
-        file: &[u8],
-    ) -> Result<Self> {
-        match prepared::views::read(file, sources, rust_views) {
-            Some(views) => Self::of(views),
-            None => Self::new(sources, rust_views),
-        }
-    }
-
-    /// The headers of the views as bytes, for [`Catalog::with_prepared_views`].
-    ///
-    /// # Errors
-    /// If they cannot be written.
-    pub fn prepared_views(&self) -> Result<Vec<u8>> {
-        prepared::views::write(&self.views)
     }
 
     /// The catalog of views of which each comes after those it needs.

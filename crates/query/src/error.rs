@@ -39,9 +39,6 @@ pub enum Error {
     /// The prepared plans of a catalog cannot be read.
     #[error("the prepared plans cannot be read: {0}")]
     PreparedPlans(String),
-    /// The headers of a catalog cannot be stored.
-    #[error("the headers of views cannot be stored: {0}")]
-    PreparedViews(String),
     /// Views need each other in a cycle.
     #[error("views need each other in a cycle: {}", .0.join(" -> "))]
     Cycle(Vec<String>),

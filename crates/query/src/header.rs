@@ -4,14 +4,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
 /// The ranks that a row of a view depends on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ViewScope {
     /// One: rows of a rank derive from the tables of that rank.
@@ -22,7 +22,7 @@ pub enum ViewScope {
 }
 
 /// The part of a recording that the times, counts and ratios of a view refer to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
     /// Everything that was recorded.

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use datafusion::scalar::ScalarValue;
-use serde::{Deserialize, Serialize};
 
 /// Values that replace defaults. All views of a session see the same value of a parameter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Params(BTreeMap<String, ParamValue>);
 
 /// A value of a parameter.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ParamValue {
     /// 64-bit integer.
     Int(i64),

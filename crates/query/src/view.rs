@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::error::DataFusionError;
-use serde::{Deserialize, Serialize};
 use trace_model::suggest::nearest;
 use trace_model::{Capability, MetricSpec, Scope, Unit, tables};
 
@@ -26,7 +25,7 @@ pub struct ViewSource<'a> {
 }
 
 /// The definition of a view.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct ViewDef {
     /// View name: `<folder>_<file>`; files in `base/` go without the folder.
     pub name: String,
@@ -55,16 +54,14 @@ pub struct ViewDef {
     pub params: Vec<Param>,
     /// Columns in order.
     pub columns: Vec<Column>,
-    /// The file as it is; in a SQL file, header lines are comments. Not stored.
-    #[serde(skip)]
+    /// The file as it is; in a SQL file, header lines are comments.
     pub text: String,
-    /// The Rust that computes it, if it is not SQL. Not stored.
-    #[serde(skip)]
+    /// The Rust that computes it, if it is not SQL.
     pub rust: Option<&'static RustView>,
 }
 
 /// A parameter of a view.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Param {
     /// Name, with its unit as suffix where there is one: `short_kernel_us`.
     pub name: String,
@@ -75,7 +72,7 @@ pub struct Param {
 }
 
 /// A column of a view.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// Name, with its unit as suffix.
     pub name: String,

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::number;
+use crate::quantity::RawInteger;
 
 /// The text of a JSON list or object as PyTorch writes it: no white space but one space after each comma and colon. Other
 /// values stay as they are.
@@ -87,7 +88,7 @@ fn string_end(value: &[u8], start: usize) -> usize {
 
 /// Integers lose decimals and exponents (`8.0`, `1e3`); other numbers stay as they are.
 fn write_number(token: &[u8], out: &mut Vec<u8>) {
-    match number::integer(token).and_then(|integer| integer.count()) {
+    match number::integer(token).and_then(RawInteger::count) {
         Some(integer) => out.extend_from_slice(integer.to_string().as_bytes()),
         None => out.extend_from_slice(token),
     }

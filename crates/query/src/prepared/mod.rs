@@ -1,4 +1,4 @@
-//! What is made once of views and comes with the program: their headers, and physical plans. Making the plan of a view takes
+//! Physical plans of views, which are made once and come with the program. Making the plan of a view takes
 //! milliseconds, which is most of the time of a check of a small trace; reading it takes a small part of that.
 //!
 //! A plan is kept before the physical optimizer rules that look at the number of rows; what is superfluous however many
@@ -7,7 +7,6 @@
 
 mod recording;
 mod relation;
-pub(crate) mod views;
 
 use std::collections::HashMap;
 use std::hash::Hasher as _;

@@ -50,17 +50,11 @@ pub(super) fn read_groups(
 
 /// Ranks as a list of numbers, or as its text: `[0, 1, 2, 3]`.
 fn read_ranks(node: Node<'_>) -> Vec<i64> {
-    match node.text() {
-        Some(text) => {
-            let numbers = text.trim_matches(['[', ']', ' ']).split(',').take(MAX_MEMBERS);
-            numbers
-                .filter_map(|number| number.trim().parse().ok())
-                .filter(|rank| *rank >= 0)
-                .collect()
-        }
-        None => {
-            let ranks = node.items().take(MAX_MEMBERS).filter_map(|node| node.integer()?.number());
-            ranks.filter(|rank| *rank >= 0).map(i64::from).collect()
-        }
-    }
+    let ranks: Vec<i32> = if let Some(text) = node.text() {
+        let numbers = text.trim_matches(['[', ']', ' ']).split(',').take(MAX_MEMBERS);
+        numbers.filter_map(|number| number.trim().parse().ok()).collect()
+    } else {
+        node.items().take(MAX_MEMBERS).filter_map(|node| node.integer()?.number()).collect()
+    };
+    ranks.into_iter().filter(|rank| *rank >= 0).map(i64::from).collect()
 }
