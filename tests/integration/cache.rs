@@ -76,6 +76,10 @@ fn cache_distinguishes_selections_and_parameters() {
     let set = ["--cache-dir", "cache", "--set", "short_kernel_us=1000"];
     assert!(!is_from_cache(&check(&sandbox, &set).1));
     assert!(is_from_cache(&check(&sandbox, &steps).1));
+    // A parameter that has its default changes no answer.
+    let default = ["--cache-dir", "cache", "--set", "short_kernel_us=100"];
+    let stages = check(&sandbox, &default).1;
+    assert!(is_from_cache(&stages), "{stages:?}");
     // Rules are judged anew: only what they have not asked yet is asked of the run.
     let (fewer, stages) = check(&sandbox, &["--cache-dir", "cache", "--select", "IN"]);
     assert!(is_from_cache(&stages), "{stages:?}");

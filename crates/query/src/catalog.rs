@@ -107,8 +107,9 @@ impl Catalog {
         Self { schemas: KnownSchemas::new(text), ..self }
     }
 
-    /// Sets the plans of the queries of views, as [`crate::prepare_plans`] makes them; an empty file removes them. Runs in memory use them as long as
-    /// parameters have their defaults and no relation has changed its columns; other queries are planned.
+    /// Sets the plans of the queries of views, as [`crate::prepare_plans`] makes them; an empty file removes them. Runs in
+    /// memory use them as long as the parameters that a query mentions have their defaults and no relation has changed its
+    /// columns; other queries are planned.
     ///
     /// # Errors
     /// If `file` has another format.
@@ -118,7 +119,16 @@ impl Catalog {
 
     /// Returns whether all parameters have their default values.
     pub(crate) fn are_defaults(&self, params: &HashMap<String, ParamValue>) -> bool {
-        params.iter().all(|(name, value)| self.params.get(name) == Some(value))
+        self.changed_params(params).next().is_none()
+    }
+
+    /// The names of the parameters whose values are not the defaults.
+    pub(crate) fn changed_params<'a>(
+        &'a self,
+        params: &'a HashMap<String, ParamValue>,
+    ) -> impl Iterator<Item = &'a str> {
+        let changed = params.iter().filter(|(name, value)| self.param(name) != Some(*value));
+        changed.map(|(name, _)| name.as_str())
     }
 
     /// The prepared plans of a query.
@@ -300,17 +310,27 @@ impl Catalog {
             self.params.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         for (name, value) in given.iter() {
             let Some(default) = values.get_mut(name) else { return Err(self.unknown_param(name)) };
-            *default = match (&*default, value) {
-                (ParamValue::Float(_), &ParamValue::Int(v)) => ParamValue::Float(v as f64),
-                (default, value)
-                    if std::mem::discriminant(default) == std::mem::discriminant(value) =>
-                {
-                    value.clone()
-                }
-                (default, value) => return Err(wrong_type(name, default, &value.to_string())),
-            };
+            let value = value.widened_to(default);
+            if std::mem::discriminant(default) != std::mem::discriminant(&value) {
+                return Err(wrong_type(name, default, &value.to_string()));
+            }
+            *default = value;
         }
         Ok(values)
+    }
+
+    /// The given values that differ from the defaults. Sessions with these have the same rows as with all of them.
+    #[must_use]
+    pub fn without_defaults(&self, given: &Params) -> Params {
+        let mut changed = Params::default();
+        for (name, value) in given.iter() {
+            let default = self.param(name);
+            let value = default.map_or_else(|| value.clone(), |default| value.widened_to(default));
+            if default != Some(&value) {
+                changed.set(name, value);
+            }
+        }
+        changed
     }
 
     fn unknown_param(&self, name: &str) -> Error {

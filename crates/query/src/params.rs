@@ -71,6 +71,14 @@ impl ParamValue {
         }
     }
 
+    /// The value in the type of a default: an integer in place of a float becomes one.
+    pub(crate) fn widened_to(&self, default: &Self) -> Self {
+        match (self, default) {
+            (&Self::Int(v), Self::Float(_)) => Self::Float(v as f64),
+            (value, _) => value.clone(),
+        }
+    }
+
     pub(crate) fn from_toml(value: &toml::Value) -> Option<Self> {
         match value {
             toml::Value::Integer(v) => Some(Self::Int(*v)),

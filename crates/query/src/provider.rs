@@ -56,8 +56,8 @@ pub(crate) struct ViewSchemaProvider {
     /// Rows of views that were computed together with others, by computation, until they are read.
     shared_rows: BTreeMap<&'static str, tokio::sync::Mutex<SharedRows>>,
     params: HashMap<String, ParamValue>,
-    /// Whether no parameter was given: prepared plans contain the defaults.
-    has_default_params: bool,
+    /// `$name` of each parameter whose value is not the default: prepared plans contain the defaults.
+    changed_placeholders: Vec<String>,
     /// Shared common table expressions of queries that run at the moment.
     temp_tables: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
     /// Makes names of temporary tables unique.
@@ -125,6 +125,11 @@ impl ViewQuery {
         }
     }
 
+    /// Its text; that of a view in SQL has a header.
+    fn text(self) -> &'static str {
+        self.input.map_or(self.view.text.as_str(), |&(_, sql)| sql)
+    }
+
     /// The columns by which its rows are sorted.
     fn order(self) -> &'static [String] {
         match self.input {
@@ -180,7 +185,10 @@ impl ViewSchemaProvider {
             shared_rows: shared
                 .map(|shared| (shared.name, tokio::sync::Mutex::default()))
                 .collect(),
-            has_default_params: catalog.are_defaults(&params),
+            changed_placeholders: catalog
+                .changed_params(&params)
+                .map(|name| format!("${name}"))
+                .collect(),
             params,
             temp_tables: Mutex::default(),
             query_counter: AtomicUsize::new(0),
@@ -553,7 +561,7 @@ impl ViewSchemaProvider {
         query: ViewQuery,
         cpu_time: &mut Duration,
     ) -> Result<Option<Rows>> {
-        let candidates = self.find_prepared(&query.name(), || query.digest());
+        let candidates = self.find_prepared(&query.name(), query.text(), || query.digest());
         let Some(&prepared) = candidates.first() else { return Ok(None) };
         if self.lacks_rows(prepared).await?
             && let Some(schema) = self.catalog.known_schema(&query.name())
@@ -606,7 +614,7 @@ impl ViewSchemaProvider {
 
     /// The prepared plans of a query of this program or of its rules, if this run can use them.
     pub(crate) fn find_prepared_text(&self, sql: &str) -> Option<&'static PreparedQuery> {
-        self.find_prepared(&prepared::text_name(sql), || text_digest(sql)).first().copied()
+        self.find_prepared(&prepared::text_name(sql), sql, || text_digest(sql)).first().copied()
     }
 
     /// Runs the plans that [`Self::find_prepared_text`] returned, within the memory of a context. Returns `None` if only the
@@ -663,13 +671,19 @@ impl ViewSchemaProvider {
         }
     }
 
+    /// Returns whether a query mentions a parameter whose value is not the default.
+    fn mentions_changed_param(&self, text: &str) -> bool {
+        self.changed_placeholders.iter().any(|placeholder| text.contains(placeholder.as_str()))
+    }
+
     /// Finds the prepared plans of a query that inline only views that this session inlines, too.
     fn find_prepared(
         &self,
         name: &str,
+        text: &str,
         digest: impl FnOnce() -> Bytes,
     ) -> Vec<&'static PreparedQuery> {
-        if self.plan_source != PlanSource::Prepared || !self.has_default_params {
+        if self.plan_source != PlanSource::Prepared || self.mentions_changed_param(text) {
             return Vec::new();
         }
         let candidates = self.catalog.prepared_plans(name);
@@ -679,7 +693,9 @@ impl ViewSchemaProvider {
         let digest = digest();
         let is_inlined = |inlined: &InlinedView| {
             self.catalog.find(&inlined.name).is_some_and(|view| {
-                !self.is_stored(view) && ViewQuery::of_sql(view).digest() == inlined.digest
+                !self.is_stored(view)
+                    && !self.mentions_changed_param(&view.text)
+                    && ViewQuery::of_sql(view).digest() == inlined.digest
             })
         };
         let fits = |prepared: &&PreparedQuery| {

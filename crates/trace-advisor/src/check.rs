@@ -151,9 +151,11 @@ impl AnswerCache {
 /// Name of the answers in a cache entry.
 const ANSWERS: &str = "answers";
 
-/// Key of the options that all answers depend on: the selected part of the run, and the parameters.
+/// Key of the options that all answers depend on: the selected part of the run, and the parameters that are not the
+/// defaults.
 fn options_key(options: &OpenOptions) -> String {
-    format!("{:?} {:?}", options.params, options.selection)
+    let params = analyses::catalog().without_defaults(&options.params);
+    format!("{params:?} {:?}", options.selection)
 }
 
 /// A run that is read only for answers that are not cached.

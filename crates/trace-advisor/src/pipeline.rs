@@ -212,7 +212,8 @@ impl Run {
 
     /// As [`Run::analyze`], with other values of the parameters than the run was opened with.
     pub fn analyze_with(&self, view: &str, params: &Params) -> Result<Vec<RecordBatch>, Error> {
-        if *params == self.params {
+        let catalog = analyses::catalog();
+        if catalog.without_defaults(params) == catalog.without_defaults(&self.params) {
             return self.analyze(view);
         }
         let source = self.source.as_ref();

@@ -380,6 +380,21 @@ fn queries_of_rules_are_not_planned() {
 }
 
 #[test]
+fn parameter_changes_only_the_plans_of_queries_that_mention_it() {
+    let rules = trace_advisor::default_rules();
+    let views = rules.views();
+    let planned = |short_kernel_us: i64| {
+        let mut params = Params::default();
+        params.set("short_kernel_us", short_kernel_us);
+        let session = small_run().open_with(&params);
+        session.metric_tables(&views).unwrap();
+        session.planned_queries()
+    };
+    assert_eq!(planned(100), [""; 0], "the default");
+    assert_eq!(planned(99), ["kernel_sizes"]);
+}
+
+#[test]
 fn prepared_plans_give_the_rows_of_the_planner() {
     let rules = trace_advisor::default_rules();
     let views = rules.views();
@@ -387,11 +402,15 @@ fn prepared_plans_give_the_rows_of_the_planner() {
     // The same views without the plans of the catalog.
     let without = catalog().clone().with_prepared_plans(&[]).unwrap();
     let without: &'static Catalog = Box::leak(Box::new(without));
-    let mut runs = sparse_runs();
-    runs.push(("a few rows", small_run().tables()));
-    for (what, tables) in runs {
-        let prepared = Session::new(catalog(), tables.clone(), &Params::default()).unwrap();
-        let planned = Session::new(without, tables, &Params::default()).unwrap();
+    let mut changed = Params::default();
+    changed.set("include_last_step", true).set("short_kernel_us", 10);
+    let mut runs: Vec<_> =
+        sparse_runs().into_iter().map(|(what, tables)| (what, tables, Params::default())).collect();
+    runs.push(("a few rows", small_run().tables(), Params::default()));
+    runs.push(("changed parameters", small_run().tables(), changed));
+    for (what, tables, params) in runs {
+        let prepared = Session::new(catalog(), tables.clone(), &params).unwrap();
+        let planned = Session::new(without, tables, &params).unwrap();
         let rows = |session: &Session| {
             let tables = session.metric_tables(&views).unwrap().into_iter();
             tables.map(|table| format!("{:?}", table.unwrap())).collect::<Vec<_>>()

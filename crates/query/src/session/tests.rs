@@ -11,7 +11,7 @@ use trace_model::{Batches, MetricTable, Partition, RecordBatch, ScanError, Table
 use super::{Session, Tables, ViewUse, prepare_plans};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::params::Params;
+use crate::params::{ParamValue, Params};
 use crate::rust_view::{self, RustView, SharedComputation, ViewInputs, ViewOutputs};
 use crate::view::ViewSource;
 
@@ -227,6 +227,69 @@ fn prepared_plans_are_used_as_long_as_nothing_changes() {
     assert_eq!(ask("1", &[]), (2, false));
     assert_eq!(ask("-2", &[]), (0, false));
     assert_eq!(ask("1", &[1]), (1, true));
+}
+
+/// A catalog with the parameter `offset`, which is an integer, and `scale`, which is a float: one view mentions them, one
+/// reads that view, and one does neither.
+fn catalog_with_params() -> Catalog {
+    let x = "--! x = \"a number\"";
+    let of_steps = |sql: &str| rank_view(x, "\"steps\"", sql);
+    let shifted = of_steps("SELECT rank, (step + $offset) * $scale AS x FROM steps");
+    let params = "--! [params]\n--! offset = { default = 1, doc = \"an offset\" }\n\
+                  --! scale = { default = 2.0, doc = \"a scale\" }\n--! [columns]";
+    let shifted = shifted.replace("--! [columns]", params);
+    let plain = of_steps("SELECT rank, step AS x FROM steps");
+    let sum = "SELECT rank, sum(x) AS x FROM t_shifted GROUP BY rank";
+    let on_shifted = rank_view(x, "\"t_shifted\"", sum);
+    let sources = [
+        ViewSource { path: "src/t/shifted.sql", text: &shifted },
+        ViewSource { path: "src/t/plain.sql", text: &plain },
+        ViewSource { path: "src/t/on_shifted.sql", text: &on_shifted },
+    ];
+    Catalog::new(&sources, &[]).unwrap()
+}
+
+#[test]
+fn parameter_changes_only_the_plans_that_contain_it() {
+    let mut tables = TableSet::default();
+    tables.push("steps", steps(&[(0, 2), (0, 3), (1, 5)]));
+    let views = ["t_on_shifted", "t_plain"];
+    let text = "SELECT rank, x + $offset AS x FROM t_plain";
+    let uses = [ViewUse { views: &views, later: &[] }];
+    let without = leak(catalog_with_params());
+    let file: &[u8] = prepare_plans(without, &tables, &[], &uses, &[text], &[]).unwrap().leak();
+    let with = leak(catalog_with_params().with_prepared_plans(file).unwrap());
+    let run = |catalog: &'static Catalog, name: &str, value: ParamValue| {
+        let mut params = Params::default();
+        params.set(name, value);
+        let session = Session::new(catalog, tables.clone(), &params).unwrap();
+        let rows = session.metric_tables(&views).unwrap().into_iter().map(Result::unwrap);
+        let rows: Vec<_> = rows.map(|table| format!("{:?}", table.rows)).collect();
+        let of_text = format!("{:?}", session.rule_sql(text).unwrap());
+        (session.planned_queries(), rows, of_text)
+    };
+    for (name, value, planned) in [
+        ("offset", ParamValue::Int(1), vec![]),
+        ("scale", ParamValue::Int(2), vec![]),
+        ("offset", ParamValue::Int(7), vec![text, "t_on_shifted"]),
+        ("scale", ParamValue::Int(3), vec!["t_on_shifted"]),
+    ] {
+        let (with, without) = (run(with, name, value.clone()), run(without, name, value.clone()));
+        assert_eq!(with.0, planned, "{name} = {value}");
+        assert_eq!((with.1, with.2), (without.1, without.2), "{name} = {value}");
+    }
+}
+
+#[test]
+fn parameter_that_has_its_default_counts_as_not_given() {
+    let mut params = Params::default();
+    params.set("offset", 1).set("scale", 2);
+    assert_eq!(catalog_with_params().without_defaults(&params), Params::default());
+    // A session refuses what is unknown.
+    params.set("offset", 2).set("scale", 3).set("unknown", 1);
+    let changed = catalog_with_params().without_defaults(&params);
+    let changed: Vec<String> = changed.iter().map(|(name, v)| format!("{name}={v:?}")).collect();
+    assert_eq!(changed, ["offset=Int(2)", "scale=Float(3.0)", "unknown=Int(1)"]);
 }
 
 #[test]
