@@ -17,7 +17,11 @@ impl TemporaryFile {
     /// # Errors
     /// If it cannot be created.
     pub fn create() -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { file: tempfile::tempfile()? }))
+        let file = tempfile::tempfile()?;
+        // The umask decides otherwise, and /proc names open files.
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        Ok(Arc::new(Self { file }))
     }
 
     /// Its length in bytes.

@@ -8,7 +8,7 @@
 --! rank = "rank"
 --! kind = "prefill, decode or mixed"
 --! step_count = { doc = "steps", unit = "count" }
---! mean_ns = { doc = "mean time from the start of a step's work to that of the next step, on the device where both have work there; absent for a last step", unit = "ns" }
+--! mean_ns = { doc = "mean time from the start of a step's work to that of the next step's work: on the device, or on the host if no step has work there; absent for a last step", unit = "ns" }
 --! max_ns = { doc = "longest of these times", unit = "ns" }
 --! mean_work_ns = { doc = "mean time from the start to the end of a step's work on the device; on the host where it has none", unit = "ns" }
 --! requests_per_step = { doc = "mean number of requests in a step", unit = "number" }
@@ -24,18 +24,18 @@
 WITH followed AS (
     SELECT
         *,
-        lead(work_ts_ns) OVER steps_of_rank AS next_work_ts_ns,
-        lead(ts_ns) OVER steps_of_rank AS next_ts_ns
+        coalesce(work_ts_ns, ts_ns) AS start_ns,
+        lead(coalesce(work_ts_ns, ts_ns)) OVER steps_alike AS next_start_ns,
+        count(work_ts_ns) OVER (PARTITION BY rank) AS worked_count
     FROM serving_steps
-    WINDOW steps_of_rank AS (PARTITION BY rank ORDER BY ts_ns, event_id)
+    WINDOW steps_alike AS (PARTITION BY rank, work_ts_ns IS NULL ORDER BY ts_ns, event_id)
 ),
 steps AS (
     SELECT
         *,
         coalesce(work_end_ns - work_ts_ns, dur_ns) AS work_ns,
         CASE
-            WHEN next_work_ts_ns > work_ts_ns THEN next_work_ts_ns - work_ts_ns
-            WHEN next_ts_ns > ts_ns THEN next_ts_ns - ts_ns
+            WHEN next_start_ns > start_ns AND (work_ts_ns IS NOT NULL OR worked_count = 0) THEN next_start_ns - start_ns
         END AS cycle_ns
     FROM followed
 )

@@ -66,7 +66,7 @@ fn one_server_that_records_both_names_counts_once() {
 #[test]
 fn tokens_per_second_count_the_time_between_steps() {
     let mut run = Run::default();
-    // Two decode steps a microsecond apart, then a prefill step of 500 ns.
+    // Two decode steps, whose work is 500 ns apart, then a prefill step, whose work is a microsecond later.
     run.rank(0)
         .annotation(0, "execute_context_0(0)_generation_8(8)", 0, 600)
         .kernel(0, "computation", 700, 100, Some((10, 5)))
@@ -74,16 +74,18 @@ fn tokens_per_second_count_the_time_between_steps() {
         .kernel(0, "reshape_and_cache_flash_kernel", 1_200, 50, Some((1_100, 5)))
         // Between the steps: of none.
         .kernel(0, "computation", 1_900, 100, Some((1_700, 5)))
-        .annotation(0, "execute_context_2(100)_generation_0(0)", 2_000, 500);
+        .annotation(0, "execute_context_2(100)_generation_0(0)", 2_000, 500)
+        .kernel(0, "computation", 2_200, 300, Some((2_100, 5)));
     let session = run.open();
     assert_eq!(
         rows(&session, "serving_steps", &["kernel_count", "device_ns", "cache_write_ns"]),
-        ["1 100 0", "1 50 50", "0 0 0"]
+        ["1 100 0", "1 50 50", "1 300 0"]
     );
     let columns = [
         "kind",
         "step_count",
         "mean_ns",
+        "mean_work_ns",
         "decode_token_count",
         "decode_tokens_per_s",
         "prefill_tokens_per_s",
@@ -91,8 +93,21 @@ fn tokens_per_second_count_the_time_between_steps() {
     ];
     assert_eq!(
         rows(&session, "serving_summary", &columns),
-        ["decode 2 1000 16 8000000 0 0.075", "prefill 1 500 0 0 200000000 0"]
+        ["decode 2 750 75 16 10666666.666667 0 0.1", "prefill 1 - 300 0 - - -"]
     );
+}
+
+#[test]
+fn steps_without_device_work_are_timed_on_the_host() {
+    let mut run = Run::default();
+    run.rank(0).annotation(0, "step[DECODE bs=8]", 0, 600).annotation(
+        0,
+        "step[DECODE bs=8]",
+        1_000,
+        600,
+    );
+    let columns = ["mean_ns", "mean_work_ns", "decode_tokens_per_s", "device_ratio"];
+    assert_eq!(rows(&run.open(), "serving_summary", &columns), ["1000 600 8000000 0"]);
 }
 
 #[test]

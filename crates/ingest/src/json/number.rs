@@ -109,9 +109,7 @@ fn integer_slow(text: &[u8]) -> Option<i64> {
         return Some(value.cast_signed());
     }
     let value = scaled(text.as_bytes(), 0)?;
-    // Numbers whose thousandths do not fit 64 bits are compared in 128 bits or have no decimals.
-    let is_exact = scaled(text.as_bytes(), 3)
-        .is_none_or(|thousandths| i128::from(thousandths) == i128::from(value) * 1000);
+    let is_exact = scaled_wide(text.as_bytes(), 9)? == i128::from(value) * 1_000_000_000;
     is_exact.then_some(value)
 }
 
@@ -120,8 +118,13 @@ pub(crate) fn decimal(text: &[u8]) -> Option<RawDecimal> {
     RawDecimal::new(std::str::from_utf8(unquote(text)).ok()?.parse().ok()?)
 }
 
-/// `text * 10^scale`, rounded half away from zero.
+/// `text * 10^scale`, rounded half away from zero. `None` if it does not fit 64 bits.
 fn scaled(text: &[u8], scale: i32) -> Option<i64> {
+    i64::try_from(scaled_wide(text, scale)?).ok()
+}
+
+/// Like [`scaled`], in 128 bits.
+fn scaled_wide(text: &[u8], scale: i32) -> Option<i128> {
     let (negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -165,9 +168,6 @@ fn scaled(text: &[u8], scale: i32) -> Option<i64> {
     while exponent > 0 {
         digits = digits.checked_mul(10)?;
         exponent -= 1;
-        if digits > i128::from(i64::MAX) {
-            return None;
-        }
     }
     while exponent < 0 && digits > 0 {
         dropped_half = digits % 10 >= 5;
@@ -177,7 +177,7 @@ fn scaled(text: &[u8], scale: i32) -> Option<i64> {
     if exponent < 0 {
         dropped_half = false; // every digit went, and zeros after it
     }
-    let value = i64::try_from(digits + i128::from(dropped_half)).ok()?;
+    let value = digits.checked_add(i128::from(dropped_half))?;
     Some(if negative { -value } else { value })
 }
 

@@ -184,13 +184,13 @@ fn amounts_that_no_device_has_are_missing() {
             let argument = format!("{argument}:{value}");
             let of = |this: &str| if table == this { argument.as_str() } else { r#""x":1"# };
             let dataset = activities(of("kernels"), of("memcpys"), of("memory_events"));
-            assert_eq!(column(&dataset, table, name), ["null"], "{argument}");
+            assert_eq!(column(&dataset, table, name), ["-"], "{argument}");
             assert_eq!(warnings(&dataset).len(), 1, "{argument}");
         }
         let argument = format!("{argument}:50");
         let of = |this: &str| if table == this { argument.as_str() } else { r#""x":1"# };
         let dataset = activities(of("kernels"), of("memcpys"), of("memory_events"));
-        assert_ne!(column(&dataset, table, name), ["null"], "{argument}");
+        assert_ne!(column(&dataset, table, name), ["-"], "{argument}");
         assert_eq!(warnings(&dataset), [], "{argument}");
     }
 }

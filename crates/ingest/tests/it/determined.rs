@@ -438,8 +438,8 @@ fn determined_values_that_are_not_numbers_are_counted() {
         ("-3", 8, 9),
     ];
     let dataset = read_text(&answer(&label, &points)).unwrap();
-    assert_eq!(warnings(&dataset), [("bad-metric-value", 7)]);
-    assert_eq!(rows(&dataset, "counters", &["value", "batch"]), ["12.5 8", "-3 9"]);
+    assert_eq!(warnings(&dataset), [("bad-metric-value", 7), ("impossible-metric", 1)]);
+    assert_eq!(rows(&dataset, "counters", &["value", "batch"]), ["12.5 8"]);
 
     let label = labels(5, "TIMING", "train_batch", "agent-a");
     let points = [("-0.5", 0, 1), ("1e300", 1, 2), ("0.5", 2, 3)];

@@ -83,10 +83,10 @@ fn execution_reads_the_flat_generation() {
     assert_eq!(nodes(&dataset, "tid"), ["1", "1", "1", "0"]);
     assert_eq!(nodes(&dataset, "fw_parent"), ["-"; 4]);
     assert_eq!(nodes(&dataset, "op_schema")[1], "aten::mm(Tensor self, Tensor mat2) -> Tensor");
-    assert_eq!(nodes(&dataset, "input_shapes"), ["-", "[[2,2],[2,2]]", "-", "-"]);
-    assert_eq!(nodes(&dataset, "input_types")[1], r#"["Tensor(float)","Tensor(float)"]"#);
-    assert_eq!(nodes(&dataset, "output_shapes")[1], "[[2,2]]");
-    assert_eq!(nodes(&dataset, "outputs")[1], r#"[[10,11,0,4,4,"cuda:0"]]"#);
+    assert_eq!(nodes(&dataset, "input_shapes"), ["-", "[[2, 2], [2, 2]]", "-", "-"]);
+    assert_eq!(nodes(&dataset, "input_types")[1], r#"["Tensor(float)", "Tensor(float)"]"#);
+    assert_eq!(nodes(&dataset, "output_shapes")[1], "[[2, 2]]");
+    assert_eq!(nodes(&dataset, "outputs")[1], r#"[[10, 11, 0, 4, 4, "cuda:0"]]"#);
     assert_eq!(nodes(&dataset, "args"), ["-"; 4]);
 }
 
@@ -114,8 +114,8 @@ fn execution_reads_the_chakra_generation() {
     }
     assert_eq!(nodes(&new, "fw_parent"), ["-", "4", "-", "-"]);
     assert_eq!(nodes(&new, "fw_tid"), ["-", "2", "-", "-"]);
-    assert_eq!(nodes(&new, "input_strides")[1], "[[2,1],[2,1]]");
-    assert_eq!(nodes(&new, "output_strides")[1], "[[2,1]]");
+    assert_eq!(nodes(&new, "input_strides")[1], "[[2, 1], [2, 1]]");
+    assert_eq!(nodes(&new, "output_strides")[1], "[[2, 1]]");
     assert_eq!(nodes(&new, "kernel_backend"), ["-", "triton", "-", "-"]);
     assert_eq!(nodes(&new, "kernel_file")[1], "c7.py");
     assert_eq!(nodes(&new, "args"), ["-", r#"{"pg_name":"0","pg_size":8}"#, "-", "-"]);

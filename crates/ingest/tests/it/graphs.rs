@@ -113,7 +113,7 @@ fn kernels_of_a_replay_get_the_operators_of_the_capture_in_the_same_trace() {
     assert_eq!(column(&dataset, "graph_nodes", "grid"), ["[8, 1, 1]", "[8, 1, 1]"]);
     assert_eq!(column(&dataset, "graph_nodes", "op"), ["-1", "-2"]);
     assert_eq!(column(&dataset, "captured_ops", "op"), ["-1", "-2"]);
-    assert_eq!(column(&dataset, "captured_ops", "input_dims"), ["[[8,4]]", "[[8,4]]"]);
+    assert_eq!(column(&dataset, "captured_ops", "input_dims"), ["[[8, 4]]", "[[8, 4]]"]);
 }
 
 #[test]

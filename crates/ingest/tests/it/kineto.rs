@@ -391,10 +391,15 @@ fn a_skipped_file_with_what_the_other_lacks_is_told() {
     let kernel = r#"{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":6,"dur":9,"args":{"device":0,"stream":7}}"#;
     let earlier = kernel.replace("\"ts\":6", "\"ts\":1");
     for (device, skipped, holds) in [
-        (file(kernel), "b.json", "GPU activities of rank 3, and a.json,"),
-        (file(&earlier), "a.json", "operators and calls of the host of rank 3, and b.json,"),
+        (file(kernel), "job.2.pt.trace.json", "GPU activities of rank 3, and job.1.pt.trace.json,"),
+        (
+            file(&earlier),
+            "job.1.pt.trace.json",
+            "operators and calls of the host of rank 3, and job.2.pt.trace.json,",
+        ),
     ] {
-        let files = [("a.json", host.as_bytes()), ("b.json", device.as_bytes())];
+        let files =
+            [("job.1.pt.trace.json", host.as_bytes()), ("job.2.pt.trace.json", device.as_bytes())];
         let dataset = read_files(&files).unwrap();
         assert_eq!(warnings(&dataset), [("split-rank", 1)]);
         assert_eq!(dataset.warnings[0].file, skipped);

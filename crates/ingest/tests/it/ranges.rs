@@ -103,7 +103,7 @@ fn ranges_keep_non_numeric_counters_as_args() {
     assert_eq!(column(&dataset, "range_counters", "value"), ["-2000"]);
     assert_eq!(
         column(&dataset, "profiler_ranges", "args"),
-        [r#"{"a":null,"b":"N/A","c":NaN,"d":1e999,"e":{"f":1}}"#]
+        [r#"{"a":null,"b":"N/A","c":NaN,"d":1e999,"e":{"f": 1}}"#]
     );
     assert_eq!(
         warnings(&dataset),
