@@ -247,6 +247,8 @@ fn changed_values_of_a_mapped_run_are_refused() {
         "files.timeline.base_time_ns",
         "files.timeline.identity.devices",
         "files.timeline.identity.has_collectives",
+        "files.timeline.identity.has_device_events",
+        "files.timeline.identity.has_host_events",
         "files.timeline.identity.operators",
         "files.timeline.identity.process",
         "files.timeline.json_bytes",

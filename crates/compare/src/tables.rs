@@ -55,7 +55,11 @@ const OPERATORS: &[Column] = &[
         "part of the mean step before: time on the device, or of the host alone",
     ),
     ("after_ns", Unit::Ns, "part of the mean step after"),
-    ("impact_ns", Unit::Ns, "difference of these"),
+    (
+        "impact_ns",
+        Unit::Ns,
+        "difference of these; of the host, in runs with work on a device, at most the growth of the mean step",
+    ),
     (
         "noise_ns",
         Unit::Ns,
@@ -75,9 +79,9 @@ const OPERATORS: &[Column] = &[
     ),
     ("reason", Unit::None, "why the step is judged so, in a sentence"),
     ("top_host", Unit::None, "what on the host got slower most; absent if nothing did"),
-    ("top_host_ratio", Unit::Ratio, "its impact over the mean step before"),
+    ("top_host_ratio", Unit::Ratio, "its growth over the mean step before"),
     ("top_device", Unit::None, "the kernel or copy that got slower most"),
-    ("top_device_ratio", Unit::Ratio, "its impact over the mean step before"),
+    ("top_device_ratio", Unit::Ratio, "its growth over the mean step before"),
 ];
 
 const MEMORY: &[Column] = &[
@@ -204,7 +208,18 @@ fn step_time(verdict: &Verdict) -> Vec<Value> {
 
 fn operators(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<Vec<Value>> {
     let step_ns = summary.before.mean_ns;
-    let ratio = |row: &Row| (step_ns > 0.0).then(|| row.impact_ns() / step_ns);
+    let ratio = |ns: f64| (step_ns > 0.0).then(|| ns / step_ns);
+    // Beside a device, the host may wait in a name for what it waited for elsewhere before: such time moves, and comes
+    // back only as far as the step grew.
+    let has_device_work = rows.iter().any(|r| r.level.is_device_work());
+    let step_growth_ns = summary.change_ns().max(0.0);
+    let impact_ns = |row: &Row| {
+        if has_device_work && !row.level.is_device_work() {
+            row.impact_ns().min(step_growth_ns)
+        } else {
+            row.impact_ns()
+        }
+    };
     // Time outside named ranges has no name to report.
     let named: Vec<&Row> =
         rows.iter().filter(|r| !is_unrecorded(r) && r.level != Level::None).collect();
@@ -231,17 +246,17 @@ fn operators(verdict: &Verdict, summary: &Summary, rows: &[Row]) -> Vec<Vec<Valu
                 text(row.change.as_str()),
                 float(Some(before)),
                 float(Some(after)),
-                float(Some(row.impact_ns())),
+                float(Some(impact_ns(row))),
                 float(Some(MIN_STANDARD_ERRORS * row.before.error_ns.hypot(row.after.error_ns))),
-                float(ratio(row)),
+                float(ratio(impact_ns(row))),
                 float(Some(summary.after.mean_ns)),
                 float(verdict.spread_ratio()),
                 text(verdict.outcome.as_str()),
                 text(&verdict.reason),
                 name(host),
-                float(host.and_then(|r| ratio(r))),
+                float(host.and_then(|r| ratio(r.impact_ns()))),
                 name(device),
-                float(device.and_then(|r| ratio(r))),
+                float(device.and_then(|r| ratio(r.impact_ns()))),
             ]
         })
         .collect()
@@ -280,9 +295,84 @@ fn float(value: Option<f64>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use trace_model::{COMPARISON_VIEWS, Unit};
+    use trace_model::{COMPARISON_VIEWS, Unit, Value};
 
+    use super::{OPERATORS, operators};
+    use crate::level::Level;
+    use crate::matching::Matched;
     use crate::metrics;
+    use crate::rows::{Amounts, Change, Row};
+    use crate::summary::{self, Side, Summary};
+    use crate::verdict::{Outcome, Verdict};
+
+    /// A row whose time in a step goes from `before` to `after` ns.
+    fn row(level: Level, name: &str, [before, after]: [f64; 2]) -> Row {
+        let amounts = |ns: f64| Amounts { dur_ns: ns, step_ns: ns, ..Amounts::default() };
+        Row {
+            level,
+            name: name.to_owned(),
+            renamed_from: None,
+            matched: Matched::Exact,
+            change: Change::Slower,
+            before: amounts(before),
+            after: amounts(after),
+            step_change_ratio: None,
+        }
+    }
+
+    /// `impact_ns`, `step_impact_ratio` and `top_host_ratio` of each row, where the mean step goes from `before` to
+    /// `after` ns.
+    fn impacts([before, after]: [f64; 2], rows: &[Row]) -> Vec<String> {
+        let side =
+            |ns: f64| Side { ranks: vec![0], steps: 3, mean_ns: ns, median_ns: ns, host_ns: ns };
+        let summary = Summary {
+            headline: String::new(),
+            unit: summary::Unit::Step,
+            before: side(before),
+            after: side(after),
+            change_ratio: None,
+            median_change_ratio: None,
+            explained: None,
+            steps: Vec::new(),
+            notes: Vec::new(),
+        };
+        let verdict = Verdict {
+            outcome: Outcome::Unchanged,
+            reason: String::new(),
+            before: None,
+            after: None,
+            change_ratio: None,
+            low_ratio: None,
+            high_ratio: None,
+            noise_ratio: None,
+            least_change_ratio: 0.05,
+        };
+        let value = |row: &[Value], name: &str| {
+            let at = OPERATORS.iter().position(|(column, ..)| *column == name).unwrap();
+            row[at].as_f64().unwrap().to_string()
+        };
+        let columns = ["impact_ns", "step_impact_ratio", "top_host_ratio"];
+        operators(&verdict, &summary, rows)
+            .iter()
+            .map(|row| columns.map(|column| value(row, column)).join(" "))
+            .collect()
+    }
+
+    #[test]
+    fn host_names_have_no_more_impact_than_the_step_grew_beside_a_device() {
+        let wait = row(Level::Runtime, "cudaStreamSynchronize", [0.0, 400.0]);
+        let faster = row(Level::Operator, "aten::add_", [100.0, 50.0]);
+        let kernel = row(Level::Kernel, "gemm", [800.0, 900.0]);
+        let rows = [wait.clone(), faster, kernel];
+        let longer = impacts([1000.0, 1020.0], &rows);
+        assert_eq!(longer, ["20 0.02 0.4", "-50 -0.05 0.4", "100 0.1 0.4"]);
+        let shorter = impacts([1000.0, 980.0], &rows);
+        assert_eq!(shorter, ["0 0 0.4", "-50 -0.05 0.4", "100 0.1 0.4"]);
+        // A step that grew by more than the name does not limit it.
+        assert_eq!(impacts([1000.0, 1500.0], &rows)[0], "400 0.4 0.4");
+        // Without work on a device, no time of the host hides behind it.
+        assert_eq!(impacts([1000.0, 1020.0], &[wait]), ["400 0.4 0.4"]);
+    }
 
     #[test]
     fn columns_end_in_their_unit_and_views_do_not_clash() {

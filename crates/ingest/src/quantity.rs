@@ -5,8 +5,10 @@
 
 use trace_model::column::NULL_I64;
 
-use crate::json::time::{MAX_DURATION_NS, is_time};
-
+/// Maximum distance of a time from zero: 2^61 ns (73 years), which is in 2043 for times since 1970.
+pub(crate) const MAX_TIME_NS: i64 = 1 << 61;
+/// Maximum duration of an event or a recording: 2^50 ns (13 days).
+pub(crate) const MAX_DURATION_NS: i64 = 1 << 50;
 /// Maximum size of an allocation, a copy, or the memory of a device: 16 TiB.
 pub(crate) const MAX_BYTES: i64 = 1 << 44;
 /// Maximum number of elements, blocks or batches: about 10^12.
@@ -115,6 +117,12 @@ impl RawDecimal {
     pub(crate) fn of_unknown_unit(self) -> f64 {
         self.0
     }
+}
+
+/// Returns whether a time or a time offset is in range.
+#[inline]
+pub(crate) fn is_time(ns: i64) -> bool {
+    ns.unsigned_abs() <= MAX_TIME_NS.unsigned_abs()
 }
 
 /// Replaces the largest values by null if the sum of all magnitudes exceeds 2^58. Returns how many.

@@ -43,9 +43,10 @@ pub fn is_own_folder(path: &Path) -> bool {
 }
 
 /// Returns whether a path is a folder of this user with nothing at and below it but plain files and folders of this user.
+/// Names of folders must have no extension: a folder may have taken the place of a file.
 pub fn are_own_files(folder: &Path) -> bool {
     let is_own = |path: &Path| match fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_dir() => are_own_files(path),
+        Ok(meta) if meta.is_dir() => path.extension().is_none() && are_own_files(path),
         Ok(meta) => meta.is_file() && is_of_this_user(&meta),
         Err(_) => false,
     };

@@ -17,7 +17,7 @@
 --! min_ns = { doc = "shortest", unit = "ns", metric = "operator" }
 --! max_ns = { doc = "longest", unit = "ns", metric = "operator" }
 --! std_ns = { doc = "standard deviation (sample); absent for a single range", unit = "ns", metric = "operator" }
---! ratio = { doc = "time of all of them over the time from the first annotation of that side to the end of the last; ranges nest, so that shares add up to more than 1", unit = "ratio", metric = "operator" }
+--! ratio = { doc = "time of all of them over the time from the first annotation of that side to the end of the last; ranges nest, so that shares add up to more than 1; above 1 where ranges of one name nest or overlap", unit = "ratio", metric = "operator" }
 -- As in HTA, the device's copies are cut by their own start, like what happens on the host.
 WITH selected AS (
     SELECT a.rank, a.on_device, a.name, a.ts_ns, a.ts_ns + a.dur_ns AS end_ns, a.dur_ns

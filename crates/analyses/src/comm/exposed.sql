@@ -2,13 +2,13 @@
 --! row = "one rank: communication that no computation overlaps"
 --! window = "activity_span"
 --! scope = "run"
---! needs = ["comm_overlap", "comm_overview_by_step", "comm_collectives", "ranks", "device_steps", "cpu_ops", "annotations"]
+--! needs = ["comm_overlap", "comm_overview_by_step", "comm_collectives", "ranks", "device_steps", "cpu_ops"]
 --! order = ["rank"]
 --! requires = ["device_activity", "steps"]
---! when_empty = "the trace holds neither device activity nor a complete step"
+--! when_empty = "the trace holds neither device activity nor a complete step, or only calls of collectives that return before the work is done (nccl:), without the device that does it"
 --! [columns]
 --! rank = "rank"
---! measured_on = "device: kernels; both: kernels, and collectives that the host runs (gloo, MPI) beside a device, against computing kernels, within complete steps; host: the trace has no device activity, so ranges of collectives (gloo:, mpi:, ucc:, nccl:) against aten:: operators on any thread, within complete steps"
+--! measured_on = "device: kernels; both: kernels, and collectives that the host runs (gloo, MPI) beside a device, against computing kernels, within complete steps; host: the trace has no device activity, so collectives that the host runs (gloo, MPI) against aten:: operators on any thread, within complete steps; no row for a rank whose collectives all lack a time, see comm_collectives.timed_on"
 --! comm_ns = { doc = "communication runs", unit = "ns", metric = "rank" }
 --! overlap_ns = { doc = "communication and computation run", unit = "ns", metric = "rank" }
 --! exposed_ns = { doc = "communication runs and computation does not", unit = "ns", metric = "rank" }
@@ -16,9 +16,15 @@
 --! exposed_ratio = { doc = "share of the window in which communication runs and computation does not", unit = "ratio", metric = "rank" }
 --! cost_ratio = { doc = "exposed_ratio; where the host runs collectives, that of the rank where it is least: the others also wait there for ranks that are late", unit = "ratio", metric = "rank" }
 --! window_ns = { doc = "device: from the first device activity to the end of the last; both, host: all complete steps", unit = "ns", metric = "rank" }
+-- Without device activity, nccl: ranges only launch: such a rank communicates for an unknown time.
 -- Operators nest and ranges repeat, so starts and ends are counted. Steps do not overlap.
 WITH cpu_ranks AS (
-    SELECT rank FROM ranks WHERE vendor = 'cpu'
+    SELECT r.rank
+    FROM ranks r
+    LEFT JOIN (
+        SELECT rank, count(dur_ns) AS timed_count FROM comm_collectives GROUP BY rank
+    ) c ON c.rank = r.rank
+    WHERE r.vendor = 'cpu' AND coalesce(c.timed_count, 1) > 0
 ),
 intervals AS (
     SELECT o.rank, o.ts_ns, o.ts_ns + o.dur_ns AS end_ns, 0 AS communicates, 1 AS computes, 0 AS in_step
@@ -26,14 +32,10 @@ intervals AS (
     JOIN cpu_ranks h ON h.rank = o.rank
     WHERE o.name LIKE 'aten::%'
     UNION ALL
-    SELECT o.rank, o.ts_ns, o.ts_ns + o.dur_ns, 1, 0, 0
-    FROM (
-        SELECT rank, name, ts_ns, dur_ns FROM cpu_ops
-        UNION ALL
-        SELECT rank, name, ts_ns, dur_ns FROM annotations WHERE NOT on_device
-    ) o
-    JOIN cpu_ranks h ON h.rank = o.rank
-    WHERE is_collective_range!(o.name)
+    SELECT c.rank, c.ts_ns, c.ts_ns + c.dur_ns, 1, 0, 0
+    FROM comm_collectives c
+    JOIN cpu_ranks h ON h.rank = c.rank
+    WHERE c.timed_on = 'host'
     UNION ALL
     SELECT s.rank, s.ts_ns, s.end_ns, 0, 0, 1
     FROM device_steps s

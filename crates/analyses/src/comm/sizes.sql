@@ -2,7 +2,7 @@
 --! row = "one rank: its collectives by size, and the bandwidth of the large ones"
 --! window = "recording"
 --! scope = "run"
---! needs = ["comm_collectives", "comm_arrivals", "comm_exposed", "device_properties", "ranks", "steps", "cpu_ops"]
+--! needs = ["comm_collectives", "comm_arrivals", "comm_exposed", "device_properties", "ranks", "steps", "cpu_ops", "host_collectives", "device_steps"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no collective: neither a kernel of a communication library, nor record_param_comms, c10d:: or nccl:/gloo: ranges (torch.profiler records them where torch.distributed communicates)"
 --! [params]
@@ -24,7 +24,7 @@
 --! reduce_per_step_count = { doc = "all_reduce calls a step; absent without steps", unit = "count", metric = "rank" }
 --! parameter_count = { doc = "gradients that autograd accumulates in a step: calls of AccumulateGrad; absent without steps or operators", unit = "count", metric = "rank" }
 --! reduces_each_parameter = "there are about as many all_reduce calls in a step as gradients (0.8 to 1.5 times), 20 or more; absent if either is unknown"
---! host_ratio = { doc = "time of the calls on the host over the window", unit = "ratio", metric = "rank" }
+--! host_ratio = { doc = "share of the counted steps, in their length on the host, in which any thread of the program calls collectives: without the ranges of gloo and MPI, which run on threads of the library, and without waits; absent if no such call was recorded", unit = "ratio", metric = "rank" }
 --! mergeable_count = { doc = "calls that would be saved if small ones of the same kind, type and group within a step were merged up to small_message_kib, or 32 into one where their size is unknown", unit = "count", metric = "rank" }
 --! latency_ns = { doc = "shortest small collective, on any rank where it is matched: what a call takes that moves next to nothing", unit = "ns", metric = "rank" }
 --! merge_gain_ratio = { doc = "mergeable_count times latency_ns over the window, at most the exposed share of communication times small_ratio", unit = "ratio", metric = "rank" }
@@ -132,8 +132,22 @@ gradients AS (
     WHERE name = 'autograd::engine::evaluate_function: torch::autograd::AccumulateGrad'
     GROUP BY rank
 ),
+-- Calls nest: c10d::allreduce_, record_param_comms, nccl:all_reduce. Ranges of gloo and MPI are the collectives themselves.
+host_intervals AS (
+    SELECT rank, ts_ns, ts_ns + dur_ns AS end_ns, 1 AS calls, 0 AS in_step
+    FROM host_collectives
+    WHERE NOT (name LIKE 'gloo:%' OR name LIKE 'mpi:%' OR name LIKE '%wait%')
+    UNION ALL
+    SELECT rank, host_ts_ns, host_end_ns, 0, 1 FROM device_steps
+),
+host_times AS (
+    overlap_counts!(host_intervals, (rank), (calls, in_step))
+),
 host_calls AS (
-    SELECT rank, sum(host_dur_ns) AS host_ns FROM comm_collectives GROUP BY rank
+    SELECT rank, sum_if!(dur_ns, calls > 0) AS host_ns, sum(dur_ns) AS window_ns
+    FROM host_times
+    WHERE in_step > 0 AND dur_ns > 0 AND rank IN (SELECT DISTINCT rank FROM host_intervals WHERE calls > 0)
+    GROUP BY rank
 )
 SELECT
     s.rank, s.call_count, s.sum_ns,
@@ -145,7 +159,7 @@ SELECT
     ratio!(s.reduce_count, t.step_count) AS reduce_per_step_count,
     ratio!(p.gradient_count, t.step_count) AS parameter_count,
     s.reduce_count >= 20 * t.step_count AND s.reduce_count BETWEEN 0.8 * p.gradient_count AND 1.5 * p.gradient_count AS reduces_each_parameter,
-    ratio!(g.host_ns, e.window_ns) AS host_ratio,
+    ratio!(g.host_ns, g.window_ns) AS host_ratio,
     CAST(coalesce(m.mergeable_count, 0) AS BIGINT) AS mergeable_count,
     s.latency_ns,
     least(

@@ -21,7 +21,7 @@
 --! implausible_count = { doc = "rows of op_roofline that took less time than the data sheet allows", unit = "count", metric = "device" }
 --! implausible_ratio = { doc = "time of these rows over modeled_ns", unit = "ratio", metric = "device" }
 --! matmul_tflops_per_s = { doc = "operations of modeled matmuls over their time, 10^12 per second", metric = "device" }
---! matmul_efficiency_ratio = { doc = "shortest time at achievable rates over time, of modeled matmuls that have both", unit = "ratio", metric = "device" }
+--! matmul_efficiency_ratio = { doc = "shortest time at achievable rates over time, of modeled matmuls that have both and are not implausible; above 1 where they were faster than the table calls achievable but not than the data sheet, which op_roofline.efficiency_ratio shows as 1", unit = "ratio", metric = "device" }
 --! low_precision_ratio = { doc = "part of the time of matmuls with known types whose inputs are floats of 16 or 8 bit, or int8; absent if no types are known", unit = "ratio", metric = "device" }
 --! single_precision_ratio = { doc = "time of matmuls of 32-bit floats, TF32 included, over the window", unit = "ratio", metric = "device" }
 --! single_kernel_name = "of the matmuls of 32-bit floats, the kernel with most time"

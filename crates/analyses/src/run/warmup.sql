@@ -10,9 +10,9 @@
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! steps_ns = { doc = "from the start of the first to the end of the last, the device work they launched included", unit = "ns", metric = "rank" }
 --! second_step = "number of the second; absent with fewer than 2 steps"
---! first_step_ns = { doc = "length of the first; on the host if its duration does not compare, see step_time.is_anchored; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
+--! first_step_ns = { doc = "length of the first; absent if it does not compare with the others, see step_time.is_anchored, and with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! median_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
---! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent with fewer than 3 steps", unit = "ratio", metric = "rank" }
+--! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent without first_step_ns, and with fewer than 3 steps", unit = "ratio", metric = "rank" }
 --! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, or a device is idle under a first launch or while the runtime sets itself up (causes first_launch and startup of idle_gap_causes), within the steps; without taking memory where that recurs, see steady_memory_ns", unit = "ns", metric = "rank" }
 --! warmup_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
 --! warmup_name = "name that takes most of warmup_ns"
@@ -32,7 +32,9 @@
 WITH steps AS (
     SELECT
         rank, step, ts_ns, end_ns, source,
-        CASE WHEN is_anchored THEN dur_ns ELSE host_end_ns - host_ts_ns END AS compared_ns,
+        -- A first step that is not anchored has device work, of which it is not known when it could begin: its length on
+        -- the host does not compare with lengths that reach to the end of the device work.
+        CASE WHEN is_anchored THEN dur_ns END AS compared_ns,
         CAST(row_number() OVER (PARTITION BY rank ORDER BY ts_ns) AS BIGINT) AS position
     FROM complete_steps
 ),

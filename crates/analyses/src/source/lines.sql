@@ -17,7 +17,7 @@
 --! copy_ns = { doc = "that of copies and fills", unit = "ns", metric = "line" }
 --! data_loading_ns = { doc = "time inside __next__ of a DataLoader or DataPipe", unit = "ns", metric = "line" }
 --! sync_ns = { doc = "time in calls that return when the device has caught up: synchronization, copies that block", unit = "ns", metric = "line" }
---! optimizer_ns = { doc = "time inside Optimizer.step", unit = "ns", metric = "line" }
+--! optimizer_ns = { doc = "time inside Optimizer.step, on the host", unit = "ns", metric = "line" }
 -- The whole recording. Loading and waiting are those of host_waits.
 WITH parts AS (
     SELECT

@@ -11,16 +11,16 @@
 --! step_count = { doc = "complete steps; 0 where the whole recording stands for one", unit = "count", metric = "rank" }
 --! step_ns = { doc = "mean length of a step on the host; of a trainer's steps what its marks cover: loader and batch", unit = "ns", metric = "rank" }
 --! device_step_ns = { doc = "mean length of a step with the device work that it launched, see device_steps; absent in a trainer's steps", unit = "ns", metric = "rank" }
---! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, a step; where there is none, in a trainer's mark of loading", unit = "ns", metric = "rank" }
---! forward_ns = { doc = "from there to the first call of the autograd engine, a step, or as the trainer marks it; absent without backward", unit = "ns", metric = "rank" }
---! backward_ns = { doc = "from the first call of the autograd engine to the last, a step, or as the trainer marks it; absent without backward", unit = "ns", metric = "rank" }
---! optimizer_ns = { doc = "inside Optimizer.step, less the model's work that it calls, a step; absent where only a trainer's marks are there", unit = "ns", metric = "rank" }
---! other_ns = { doc = "the rest of a step", unit = "ns", metric = "rank" }
---! dataloader_ratio = { doc = "share of step time spent loading: over step_ns or device_step_ns, whichever is longer, like all shares", unit = "ratio", metric = "rank" }
---! forward_ratio = { doc = "share of step time spent in forward", unit = "ratio", metric = "rank" }
---! backward_ratio = { doc = "share of step time spent in backward", unit = "ratio", metric = "rank" }
---! optimizer_ratio = { doc = "share of step time spent in the optimizer", unit = "ratio", metric = "rank" }
---! other_ratio = { doc = "share of step time spent in none of these", unit = "ratio", metric = "rank" }
+--! dataloader_ns = { doc = "on the host, inside __next__ of a DataLoader or DataPipe, a step; where there is none, in a trainer's mark of loading", unit = "ns", metric = "rank" }
+--! forward_ns = { doc = "on the host, from there to the first call of the autograd engine, a step, or as the trainer marks it; absent without backward", unit = "ns", metric = "rank" }
+--! backward_ns = { doc = "on the host, from the first call of the autograd engine to the last, a step, or as the trainer marks it; absent without backward", unit = "ns", metric = "rank" }
+--! optimizer_ns = { doc = "on the host, inside Optimizer.step, less the model's work that it calls, a step; absent where only a trainer's marks are there", unit = "ns", metric = "rank" }
+--! other_ns = { doc = "the rest of a step on the host", unit = "ns", metric = "rank" }
+--! dataloader_ratio = { doc = "share of step time that the host spends loading: over step_ns or device_step_ns, whichever is longer, like all shares", unit = "ratio", metric = "rank" }
+--! forward_ratio = { doc = "share of step time that the host spends in forward; device work that it only launches there is not in it, as in all shares", unit = "ratio", metric = "rank" }
+--! backward_ratio = { doc = "share of step time that the host spends in backward", unit = "ratio", metric = "rank" }
+--! optimizer_ratio = { doc = "share of step time that the host spends in the optimizer", unit = "ratio", metric = "rank" }
+--! other_ratio = { doc = "share of step time that the host spends in none of these", unit = "ratio", metric = "rank" }
 --! dataloader_idle_ns = { doc = "part of the loading time, a step, in which no device of the rank runs anything; all of it if the trace has no device activity", unit = "ns", metric = "rank" }
 --! dataloader_idle_ratio = { doc = "share of step time in which loading keeps all devices waiting", unit = "ratio", metric = "rank" }
 --! has_device = "the trace holds device activity; absent where only a trainer's marks are there: the device was not recorded"

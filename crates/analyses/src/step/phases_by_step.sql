@@ -11,16 +11,16 @@
 --! source = "kind of mark: profiler_step, composer, determined, engine, optimizer or trace"
 --! step_ns = { doc = "length of the step on the host; of a trainer's step what its marks cover, see trainer_steps.step_ns", unit = "ns", metric = "step" }
 --! device_step_ns = { doc = "length of the step with the device work that it launched, see device_steps; absent in a trainer's step", unit = "ns", metric = "step" }
---! dataloader_ns = { doc = "inside __next__ of a DataLoader or DataPipe, on any thread; where there is none, in a trainer's mark of loading", unit = "ns", metric = "step" }
---! forward_ns = { doc = "from there to the first call of the autograd engine, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
---! backward_ns = { doc = "from the first call of the autograd engine to the last, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
---! optimizer_ns = { doc = "inside Optimizer.step, less the model's work that it calls; absent in a trainer's step, of which torch recorded nothing", unit = "ns", metric = "step" }
---! other_ns = { doc = "the rest of the step", unit = "ns", metric = "step" }
---! dataloader_ratio = { doc = "share of the step spent loading: over step_ns or device_step_ns, whichever is longer, like all shares", unit = "ratio", metric = "step" }
---! forward_ratio = { doc = "share of the step spent in forward", unit = "ratio", metric = "step" }
---! backward_ratio = { doc = "share of the step spent in backward", unit = "ratio", metric = "step" }
---! optimizer_ratio = { doc = "share of the step spent in the optimizer", unit = "ratio", metric = "step" }
---! other_ratio = { doc = "share of the step spent in none of these", unit = "ratio", metric = "step" }
+--! dataloader_ns = { doc = "on the host, inside __next__ of a DataLoader or DataPipe, on any thread; where there is none, in a trainer's mark of loading", unit = "ns", metric = "step" }
+--! forward_ns = { doc = "on the host, from there to the first call of the autograd engine, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
+--! backward_ns = { doc = "on the host, from the first call of the autograd engine to the last, or as the trainer marks it; absent in a step without backward", unit = "ns", metric = "step" }
+--! optimizer_ns = { doc = "on the host, inside Optimizer.step, less the model's work that it calls; absent in a trainer's step, of which torch recorded nothing", unit = "ns", metric = "step" }
+--! other_ns = { doc = "the rest of the step on the host", unit = "ns", metric = "step" }
+--! dataloader_ratio = { doc = "share of the step that the host spends loading: over step_ns or device_step_ns, whichever is longer, like all shares", unit = "ratio", metric = "step" }
+--! forward_ratio = { doc = "share of the step that the host spends in forward; device work that it only launches there is not in it, as in all shares", unit = "ratio", metric = "step" }
+--! backward_ratio = { doc = "share of the step that the host spends in backward", unit = "ratio", metric = "step" }
+--! optimizer_ratio = { doc = "share of the step that the host spends in the optimizer", unit = "ratio", metric = "step" }
+--! other_ratio = { doc = "share of the step that the host spends in none of these", unit = "ratio", metric = "step" }
 --! dataloader_idle_ns = { doc = "part of the loading time in which no device of the rank runs anything; all of it if the trace has no device activity", unit = "ns", metric = "step" }
 --! dataloader_idle_ratio = { doc = "share of the step in which loading keeps all devices waiting", unit = "ratio", metric = "step" }
 WITH phases AS (

@@ -327,7 +327,7 @@ fn means_over_kernels_do_not_depend_on_the_order_of_events() {
         .collect();
     let means = |kernels: &[(i64, i64, f64)]| {
         let mut run = Run::default();
-        run.rank(0);
+        run.rank(0).step(0, 1, 0, 70_000, true);
         for &(ts_ns, dur_ns, blocks_per_sm) in kernels {
             let kernel = run.kernel(0, "computation", ts_ns, dur_ns, None);
             kernel.with_occupancy(blocks_per_sm, blocks_per_sm / 7.0);

@@ -188,7 +188,7 @@ fn host_communication_is_exposed_outside_operators() {
     let mut run = Run::default();
     run.rank(0).without_device();
     run.step(0, 1, 0, 1_000, true);
-    run.annotation(0, "gloo:all_reduce", 100, 400).annotation(0, "gloo:all_reduce", 300, 300);
+    run.annotation(0, "gloo:all_reduce", 100, 400).annotation(0, "gloo:all_reduce", 500, 100);
     run.op(0, "aten::mm", 200, 100).op(0, "aten::add", 250, 150).op(0, "c10d::wait", 0, 1_000);
     let columns = ["measured_on", "comm_ns", "overlap_ns", "exposed_ns", "exposed_ratio"];
     assert_eq!(rows(&run.open(), "comm_exposed", &columns), ["host 500 200 300 0.3"]);

@@ -1,11 +1,7 @@
 //! Parses times and durations, within bounds that keep the sums in views below 64 bits.
 
 use super::number;
-
-/// Maximum distance of a time from zero: 2^61 ns (73 years), which is in 2043 for times since 1970.
-pub(crate) const MAX_TIME_NS: i64 = 1 << 61;
-/// Maximum duration of an event or a recording: 2^50 ns (13 days).
-pub(crate) const MAX_DURATION_NS: i64 = 1 << 50;
+pub(crate) use crate::quantity::{MAX_DURATION_NS, MAX_TIME_NS, is_time};
 
 /// Converts a time in decimal microseconds to nanoseconds. Returns `None` if it is not a number or out of range.
 #[inline]
@@ -18,12 +14,6 @@ pub(crate) fn time_ns(us: &[u8]) -> Option<i64> {
 #[inline]
 pub(crate) fn duration_ns(us: &[u8]) -> Option<i64> {
     number::us_to_ns(us).filter(|&ns| ns <= MAX_DURATION_NS)
-}
-
-/// Returns whether a time or a time offset is in range.
-#[inline]
-pub(crate) fn is_time(ns: i64) -> bool {
-    ns.unsigned_abs() <= MAX_TIME_NS.unsigned_abs()
 }
 
 #[cfg(test)]
