@@ -90,8 +90,8 @@ impl Described {
 fn read_export(folder: &Path) -> Told {
     let export = Export::open(&folder.join("export")).map_err(|e| e.to_string())?;
     let rows: u64 = TABLES.iter().map(|table| export.rows(table.name)).sum();
-    assert!(rows <= i64::MAX as u64 && export.bytes() <= i64::MAX as u64);
-    assert!(export.table_bytes() <= i64::MAX as u64);
+    let is_sane = |count: u64| i64::try_from(count).is_ok();
+    assert!([rows, export.bytes(), export.table_bytes()].into_iter().all(is_sane));
     let dataset = export.read().map_err(|e| e.to_string())?;
     let events: u64 = dataset.run.sources.iter().map(|source| source.events).sum();
     let json_bytes: u64 = dataset.run.sources.iter().map(|source| source.json_bytes).sum();
@@ -114,7 +114,7 @@ fn read_source(source: &dyn TableSource) -> Result<(), ScanError> {
     let partitions = TABLES.iter().flat_map(|table| source.partitions(table.name));
     let (rows, bytes) = partitions
         .fold((0, 0), |(rows, bytes), partition| (rows + partition.rows, bytes + partition.bytes));
-    assert!(rows <= i64::MAX as usize && bytes <= i64::MAX as u64);
+    assert!(i64::try_from(rows).is_ok() && i64::try_from(bytes).is_ok());
     for table in TABLES {
         let columns: Vec<usize> = (0..table.columns.len()).collect();
         for partition in 0..source.partitions(table.name).len() {

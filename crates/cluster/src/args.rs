@@ -112,6 +112,8 @@ fn executor_timeout(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use clap::{CommandFactory as _, Parser as _};
 
     use super::{Args, Command};
@@ -132,6 +134,6 @@ mod tests {
             Command::Executor(args) => args.bind,
             Command::Map(_) => unreachable!("no service"),
         });
-        assert!(addresses.iter().all(|address| address.is_loopback()), "{addresses:?}");
+        assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
     }
 }
