@@ -153,7 +153,7 @@ mod tests {
         let rules = crate::default_rules();
         let page = explain(rules.find("IN001").unwrap());
         assert!(page.contains("`prof.step()` once per step"), "{page}");
-        assert!(page.contains("share of step time spent loading"), "{page}");
+        assert!(page.contains("share of step time that the host spends loading"), "{page}");
         let page = explain(rules.find("MM002").unwrap());
         assert!(page.contains("`profile_memory=True`"), "{page}");
     }

@@ -56,8 +56,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "step_phases",
         Scope::Rank,
-        "rank step_count step_ns dataloader_ns forward_ns backward_ns optimizer_ns other_ns dataloader_ratio \
-         forward_ratio backward_ratio optimizer_ratio other_ratio dataloader_idle_ns dataloader_idle_ratio \
+        "rank step_count step_ns device_step_ns dataloader_ns forward_ns backward_ns optimizer_ns other_ns \
+         dataloader_ratio forward_ratio backward_ratio optimizer_ratio other_ratio dataloader_idle_ns dataloader_idle_ratio \
          has_device dataloader_workers fetch_count late_count *fetch_period worker_count worker_batch_ns \
          delivery_ns compute_ns workers_needed_count workers_more_count workers_if_single_count \
          fetch_median_ns median_wait_ratio wait_without_largest_ratio cpu_util_ratio",
