@@ -177,7 +177,7 @@ fn execution_trace_nodes_match_hta() {
                 Json::String(text) if text.is_empty() => Json::Null,
                 Json::Array(list) if list.is_empty() => Json::Null,
                 Json::String(text) => Json::from(text.clone()),
-                other => Json::from(other.to_string()),
+                other => other.clone(),
             };
             expected.push((
                 event_id as f64,
@@ -191,6 +191,10 @@ fn execution_trace_nodes_match_hta() {
     }
     let shared = runs::open("execution_trace");
     let run = &shared.run;
+    let list = |text: Json| match text.as_str() {
+        Some(text) => serde_json::from_str(text).unwrap(),
+        None => text,
+    };
     let found: Vec<_> = rows(run, "SELECT * FROM op_execution_nodes ORDER BY event_id")
         .into_iter()
         .map(|mut row| {
@@ -200,8 +204,8 @@ fn execution_trace_nodes_match_hta() {
                 take("name"),
                 take("node_id").as_f64().unwrap(),
                 take("op_schema"),
-                take("input_shapes"),
-                take("output_types"),
+                list(take("input_shapes")),
+                list(take("output_types")),
             )
         })
         .collect();
