@@ -12,7 +12,7 @@
 --! second_step = "number of the second; absent with fewer than 2 steps"
 --! first_step_ns = { doc = "length of the first; absent if it does not compare with the others, see step_time.is_anchored, and with fewer than 2 steps", unit = "ns", metric = "rank" }
 --! median_step_ns = { doc = "median of the others; absent with fewer than 2 steps", unit = "ns", metric = "rank" }
---! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; absent without first_step_ns, and with fewer than 3 steps", unit = "ratio", metric = "rank" }
+--! first_step_ratio = { doc = "excess of the first over median_step_ns, divided by median_step_ns; negative if the first is shorter; absent without first_step_ns, and with fewer than 3 steps", unit = "ratio", metric = "rank" }
 --! warmup_ns = { doc = "any thread compiles, loads code for the device or takes memory from the driver, or a device is idle under a first launch or while the runtime sets itself up (causes first_launch and startup of idle_gap_causes), within the steps; without taking memory where that recurs, see steady_memory_ns", unit = "ns", metric = "rank" }
 --! warmup_ratio = { doc = "share of steps_ns", unit = "ratio", metric = "rank" }
 --! warmup_name = "name that takes most of warmup_ns"
