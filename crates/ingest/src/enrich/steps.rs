@@ -129,9 +129,7 @@ pub(crate) fn find(columns: &mut Columns, whole: (i64, i64)) -> FoundSteps {
 fn drop_overlapping(marks: &mut Vec<Mark>) -> u64 {
     marks.sort_by_key(|mark| (mark.ts_ns, std::cmp::Reverse(mark.dur_ns), mark.event_id));
     // Times in whole microseconds let a step end a little after the next one starts.
-    let overlap = |a: &Mark, b: &Mark| {
-        a.ts_ns + a.dur_ns - b.ts_ns > a.dur_ns.min(b.dur_ns) / 10 && b.dur_ns > 0
-    };
+    let overlap = |a: &Mark, b: &Mark| a.ts_ns + a.dur_ns - b.ts_ns > a.dur_ns.min(b.dur_ns) / 10;
     if !marks.windows(2).any(|pair| overlap(&pair[0], &pair[1])) {
         return 0;
     }

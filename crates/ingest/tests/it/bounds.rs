@@ -277,3 +277,11 @@ fn lists_have_one_text_for_all_writers() {
         assert_eq!(contents(&other), contents(&pytorch));
     }
 }
+
+#[test]
+fn empty_steps_inside_of_a_step_hide_no_overlap() {
+    let dataset =
+        steps(&[(1, 1, 0, 1_000), (2, 1, 100, 0), (3, 1, 100, 1_000), (4, 1, 1_100, 100)]);
+    assert_eq!(column(&dataset, "steps", "step"), ["1", "4"]);
+    assert_eq!(warnings(&dataset), [("overlapping-step", 2)]);
+}
