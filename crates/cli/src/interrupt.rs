@@ -12,7 +12,7 @@ use crate::console::Console;
 /// Exit code of a program that Ctrl-C ended, by convention of shells.
 pub(crate) const INTERRUPTED: i32 = 130;
 
-/// What is done in place of ending the program.
+/// Runs on an interrupt instead of ending the program.
 static INSTEAD: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 /// Removes output that is not complete, and temporary files, if the program is interrupted from now on.

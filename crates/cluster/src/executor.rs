@@ -19,7 +19,7 @@ const WAIT_FOR_SCHEDULER: u16 = 1;
 pub(crate) async fn run(args: &ExecutorArgs) -> anyhow::Result<()> {
     let ExecutorArgs { scheduler, bind, port, tasks, work_dir } = args;
     let parent = work_dir.clone().unwrap_or_else(std::env::temp_dir);
-    // Ballista's own files in it can be read by others, as the umask says, but nobody else can enter the folder.
+    // Ballista creates its files with the umask, but only the owner can enter the folder.
     let results = TemporaryFolder::create_in(&parent)?;
     let port = if *port == 0 { free_port(*bind)? } else { *port };
     let config = ExecutorProcessConfig {

@@ -1,4 +1,4 @@
-//! What a service says about the address that it listens on.
+//! Messages of a service about its listening address.
 
 use std::net::SocketAddr;
 

@@ -23,7 +23,7 @@ const MAX_SAMPLE: f64 = 1e18;
 pub(crate) struct RawInteger(i64);
 
 impl RawInteger {
-    pub(crate) fn new(value: i64) -> Self {
+    pub(crate) const fn new(value: i64) -> Self {
         Self(value)
     }
 

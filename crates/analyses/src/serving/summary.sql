@@ -8,9 +8,9 @@
 --! rank = "rank"
 --! kind = "prefill, decode or mixed"
 --! step_count = { doc = "steps", unit = "count" }
---! mean_ns = { doc = "mean time from the start of a step's work to that of the next step's work: on the device, or on the host if no step has work there; absent for a last step", unit = "ns" }
+--! mean_ns = { doc = "mean time between the starts of the work of two consecutive steps: on the device, or on the host if no step has device work; the last step is left out", unit = "ns" }
 --! max_ns = { doc = "longest of these times", unit = "ns" }
---! mean_work_ns = { doc = "mean time from the start to the end of a step's work on the device; on the host where it has none", unit = "ns" }
+--! mean_work_ns = { doc = "mean duration of the work of a step: on the device, or on the host if the step has no device work", unit = "ns" }
 --! requests_per_step = { doc = "mean number of requests in a step", unit = "number" }
 --! prefill_token_count = { doc = "tokens of prompts", unit = "count" }
 --! decode_token_count = { doc = "tokens that enter the model in decode", unit = "count" }

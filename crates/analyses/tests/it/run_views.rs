@@ -51,7 +51,7 @@ fn first_step_without_earlier_work_is_not_compared() {
     assert_eq!(rows(&session, "step_time_summary", &columns), ["5 1000 1000 1000 0"]);
     let columns = ["step_count", "outlier_count", "excess_ns", "worst_step"];
     assert_eq!(rows(&session, "step_outliers", &columns), ["5 0 0 -"]);
-    // The host is ahead: its time for the first step says nothing about that of the device.
+    // The host runs ahead of the device, so its first step does not show how long the device takes.
     let columns = ["step_count", "first_step_ns", "first_step_ratio"];
     assert_eq!(rows(&session, "run_warmup", &columns), ["6 - -"]);
     assert_eq!(rows(&ahead(2_000).open(), "run_warmup", &columns), ["6 - -"]);

@@ -53,7 +53,7 @@ fn replaced(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     replaced_by(text, keep, |c, safe| write!(safe, "\\u{{{:x}}}", u32::from(c)))
 }
 
-/// `text` with `escape` in place of each dangerous character.
+/// Returns the text with each dangerous character replaced by its `escape`.
 fn replaced_by(
     text: &str,
     keep: impl Fn(char) -> bool,

@@ -1,8 +1,8 @@
-//! What services say about the addresses that they listen on.
+//! Messages of services about their listening addresses.
 
 use crate::support::{Process, command, free_port, wait_until};
 
-/// What a service has said on stderr when it serves.
+/// Returns what a service writes to stderr until it serves.
 fn said_at_start(args: &[&str], serves: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let service = Process::start(command(args), folder.path().join("log"));

@@ -4,8 +4,7 @@
 //! A single wrong time (some profilers write a clock with a different epoch) would make the recording decades long and
 //! all ratios to its length meaningless.
 
-use crate::json::time::MAX_DURATION_NS;
-use crate::quantity::limit_total;
+use crate::quantity::{MAX_DURATION_NS, limit_total};
 use crate::timeline::columns::Columns;
 use crate::warnings::Issue;
 

@@ -74,6 +74,12 @@ pub(crate) fn integer(text: &[u8]) -> Option<RawInteger> {
     integer_value(text).map(RawInteger::new)
 }
 
+/// An ID.
+#[inline]
+pub(crate) fn id(text: &[u8]) -> Option<i64> {
+    integer(text)?.id()
+}
+
 #[inline]
 fn integer_value(text: &[u8]) -> Option<i64> {
     let text = unquote(text);

@@ -1,7 +1,7 @@
 //! Parses times and durations, within bounds that keep the sums in views below 64 bits.
 
 use super::number;
-pub(crate) use crate::quantity::{MAX_DURATION_NS, MAX_TIME_NS, is_time};
+use crate::quantity::{MAX_DURATION_NS, is_time};
 
 /// Converts a time in decimal microseconds to nanoseconds. Returns `None` if it is not a number or out of range.
 #[inline]
@@ -19,6 +19,7 @@ pub(crate) fn duration_ns(us: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::MAX_TIME_NS;
 
     #[test]
     fn bounds_are_inclusive() {

@@ -12,11 +12,11 @@ use trace_model::tables::{self, Step, Steps};
 use trace_model::{RecordBatch, StrId, Warning};
 
 use crate::formats::format_named;
-use crate::json::time::MAX_DURATION_NS;
 use crate::parquet::bounds::{check_count, check_time, check_warnings};
 use crate::parquet::checksum::{check_seal, sealed_json};
 use crate::parquet::manifest::Partition;
 use crate::parquet::staged::StagedTrace;
+use crate::quantity::MAX_DURATION_NS;
 use crate::run::identity::TraceIdentity;
 use crate::run::version::FileVersion;
 

@@ -2,7 +2,7 @@
 
 use trace_model::{RunInfo, Source, Warning};
 
-use crate::json::time::{MAX_TIME_NS, is_time};
+use crate::quantity::{MAX_TIME_NS, is_time};
 
 /// A longer manifest is not read. Enough for about 100,000 ranks.
 pub(crate) const MAX_BYTES: u64 = 256 << 20;

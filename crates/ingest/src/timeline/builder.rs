@@ -19,7 +19,7 @@ use super::metadata::Metadata;
 use super::trace::Trace;
 use crate::error::Unreadable;
 use crate::formats::importer::Descriptor;
-use crate::json::time::{MAX_DURATION_NS, is_time};
+use crate::quantity::{MAX_DURATION_NS, is_time};
 use crate::warnings::Issue;
 
 /// A timeline under construction.

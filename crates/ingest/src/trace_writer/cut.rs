@@ -23,7 +23,6 @@ use crate::json::lexer::RawStr;
 use crate::json::{number, time};
 use crate::options::Progress;
 use crate::output::OutputFile;
-use crate::quantity::RawInteger;
 use crate::run::outline::RunOutline;
 use crate::run::reach::RunReach;
 use crate::timeline::outline::Outline;
@@ -258,8 +257,7 @@ impl Selector {
     }
 
     fn is_of_kept_launch(&mut self, event: &Event<'_>) -> bool {
-        let id =
-            event.args.get(Arg::Correlation).and_then(number::integer).and_then(RawInteger::id);
+        let id = event.args.get(Arg::Correlation).and_then(number::id);
         id.is_some_and(|id| self.launches.contains(&id))
             && matches!(
                 self.kinds.of(event),
@@ -270,7 +268,7 @@ impl Selector {
     fn is_arrow_in(&self, event: &Event<'_>) -> bool {
         let is_launch =
             event.category.is_some_and(|category| LAUNCH_ARROWS.contains(&category.bytes));
-        let id = event.id.filter(|_| is_launch).and_then(number::integer).and_then(RawInteger::id);
+        let id = event.id.filter(|_| is_launch).and_then(number::id);
         id.is_some_and(|id| self.launches.contains(&id))
             || start(event).is_some_and(|ns| self.window.contains(ns))
     }

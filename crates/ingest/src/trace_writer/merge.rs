@@ -25,7 +25,6 @@ use crate::input::location::Location;
 use crate::json::{number, time};
 use crate::options::{FileWork, Progress};
 use crate::output::OutputFile;
-use crate::quantity::RawInteger;
 use crate::run::reach::RunReach;
 use crate::timeline::trace::EPOCH_NS;
 
@@ -353,7 +352,7 @@ impl Writer<'_> {
             edit(old, us(ns - self.run.base_ns));
         }
         if let (Some(old), true) = (event.id, number > 0)
-            && let Some(id) = number::integer(old).and_then(RawInteger::id)
+            && let Some(id) = number::id(old)
             && (0..1 << ID_BITS).contains(&id)
         {
             edit(old, ((number as i64) << ID_BITS | id).to_string());

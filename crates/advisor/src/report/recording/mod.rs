@@ -155,8 +155,8 @@ impl Recording {
         snapshot::headline(Row::largest(tables, MEMORY_VIEW, "peak_bytes")?)
     }
 
-    /// Reads the recording from the views; `None` if they were not computed. `formats`: those of the files; `warnings`: those
-    /// of reading them.
+    /// Reads the recording from the views. Returns `None` if the views were not computed. `formats` and `warnings` are those
+    /// of the files of the run.
     pub(crate) fn read(
         tables: &[MetricTable],
         formats: &[&str],

@@ -1,4 +1,4 @@
-//! The file of `--prometheus`. It never shows the success of an earlier round as that of the last one.
+//! The file that `--prometheus` names. It reports success only if the last round succeeded.
 
 use std::fs;
 use std::path::Path;
@@ -14,9 +14,9 @@ pub(super) struct MetricsFile<'a> {
     path: &'a Path,
     /// The path of the run, its label.
     run: String,
-    /// Whether a file is replaced that this command has not written.
+    /// Whether to replace a file that this command did not write.
     force: bool,
-    /// What the last check that succeeded has measured.
+    /// Measurements of the last successful check.
     measures: Option<String>,
     /// The content of the file, if it is known.
     content: Option<String>,

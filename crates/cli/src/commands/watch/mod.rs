@@ -105,7 +105,7 @@ impl Watch<'_> {
     /// the check. What fails is reported, and tried again in the next round.
     ///
     /// # Errors
-    /// If nobody reads the output any more.
+    /// If stdout or stderr is closed.
     fn round(&mut self, console: &mut Console) -> anyhow::Result<Option<Exit>> {
         self.problems.begin_round();
         let (is_check, is_good) = match self.changed_version() {

@@ -22,7 +22,7 @@ impl Problems {
     /// Reports an error.
     ///
     /// # Errors
-    /// If nobody reads stderr any more.
+    /// If stderr is closed.
     pub(super) fn report(
         &mut self,
         error: &anyhow::Error,
@@ -38,7 +38,7 @@ impl Problems {
     /// Reports that there is no run to check.
     ///
     /// # Errors
-    /// If nobody reads stderr any more.
+    /// If stderr is closed.
     pub(super) fn wait(&mut self, reason: &str, console: &mut Console) -> io::Result<()> {
         let text = format!("waiting: {reason}");
         if self.begins(text.clone()) { unless_full(note(&text, console)) } else { Ok(()) }

@@ -6,7 +6,6 @@ use super::list::{self, is_null};
 use super::metrics::Labels;
 use crate::json::lexer::{LexError, Lexer, RawStr};
 use crate::json::number;
-use crate::quantity::RawInteger;
 
 /// Keys around the metrics of the agents.
 const AVERAGES: [&[u8]; 2] = [b"avgMetrics", b"avg_metrics"];
@@ -87,7 +86,7 @@ impl<'a> Fields<'a> {
 }
 
 fn trial(text: &[u8]) -> i64 {
-    number::integer(text).and_then(RawInteger::id).unwrap_or(NULL_I64)
+    number::id(text).unwrap_or(NULL_I64)
 }
 
 /// The content of `avgMetrics`, if present.

@@ -2,7 +2,7 @@
 
 use chrono::DateTime;
 
-use crate::json::time::MAX_TIME_NS;
+use crate::quantity::MAX_TIME_NS;
 
 /// Longest text that can be a time.
 const MAX_LENGTH: usize = 48;

@@ -65,7 +65,7 @@ pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Recording,
             }
             Ok(Member::Entry(key, value)) => {
                 if key == "pid" {
-                    recording.pid = number::integer(&value).and_then(RawInteger::id);
+                    recording.pid = number::id(&value);
                 }
             }
             Ok(Member::Closed) => break,
@@ -143,7 +143,7 @@ impl Recording {
 
     /// Adds a node; false if it has no id.
     fn add(&mut self, node: &Node<'_>) -> bool {
-        let node_id = node.get(Field::Id).and_then(number::integer).and_then(RawInteger::id);
+        let node_id = node.get(Field::Id).and_then(number::id);
         let Some(node_id) = node_id else { return false };
         if !self.ids.insert(node_id) {
             self.issues.add(Issue::DuplicateNode);

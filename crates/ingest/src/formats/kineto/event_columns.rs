@@ -303,10 +303,10 @@ impl EventSink {
     /// A device, a stream, or another number of 32 bits.
     pub(super) fn number(&mut self, event: &Event<'_>, arg: Arg) -> i32 {
         // CUPTI writes "no stream" as 2^32 - 1.
-        if event.args.get(arg) == Some(b"4294967295") {
-            return NULL_I32;
-        }
-        self.integer(event, arg, RawInteger::number).unwrap_or(NULL_I32)
+        const NO_STREAM: RawInteger = RawInteger::new(0xFFFF_FFFF);
+        let convert =
+            |raw: RawInteger| if raw == NO_STREAM { Some(NULL_I32) } else { raw.number() };
+        self.integer(event, arg, convert).unwrap_or(NULL_I32)
     }
 
     /// An integer argument; `None` if it is missing, or not within the bounds of its kind, which is counted.
@@ -331,7 +331,7 @@ impl EventSink {
         raw.and_then(|raw| self.converted(number::decimal(raw), convert)).unwrap_or(f64::NAN)
     }
 
-    fn converted<R, T>(
+    pub(super) fn converted<R, T>(
         &mut self,
         raw: Option<R>,
         convert: impl FnOnce(R) -> Option<T>,

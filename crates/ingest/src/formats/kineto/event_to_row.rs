@@ -16,7 +16,6 @@ use crate::json::number;
 use crate::quantity::{RawDecimal, RawInteger};
 use crate::timeline::begin_end_event::BeginEndEvent;
 use crate::timeline::kernel_name::memcpy_kind;
-use crate::warnings::Issue;
 
 /// Arguments that all device rows take.
 const DEVICE: u64 =
@@ -52,7 +51,7 @@ impl EventSink {
             dur_ns: base.dur_ns,
             self_dur_ns: base.dur_ns,
             thread: base.thread,
-            tid: number::integer(event.tid).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            tid: number::id(event.tid).unwrap_or(NULL_I64),
             external_id: self.id(event, Arg::ExternalId),
             record_function_id: self.record_function_id(event),
             sequence: self.id(event, Arg::Sequence),
@@ -77,7 +76,7 @@ impl EventSink {
             dur_ns: base.dur_ns,
             self_dur_ns: base.dur_ns,
             thread: base.thread,
-            tid: number::integer(event.tid).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            tid: number::id(event.tid).unwrap_or(NULL_I64),
             correlation: self.id(event, Arg::Correlation),
             external_id: self.id(event, Arg::ExternalId),
             ..RuntimeCall::null_row()
@@ -105,7 +104,7 @@ impl EventSink {
             dur_ns: base.dur_ns,
             self_dur_ns: base.dur_ns,
             thread: base.thread,
-            tid: number::integer(event.tid).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            tid: number::id(event.tid).unwrap_or(NULL_I64),
             external_id: self.id(event, Arg::ExternalId),
             record_function_id: self.record_function_id(event),
             input_dims: self.json(event, Arg::InputDims),
@@ -127,7 +126,7 @@ impl EventSink {
             dur_ns: base.dur_ns,
             self_dur_ns: base.dur_ns,
             thread: base.thread,
-            tid: number::integer(event.tid).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            tid: number::id(event.tid).unwrap_or(NULL_I64),
             python_id: self.id(event, Arg::PythonId),
             python_parent_id: self.id(event, Arg::PythonParentId),
             module_id: self.id(event, Arg::PythonModuleId),
@@ -391,7 +390,7 @@ impl EventSink {
         let ts_ns = self.point(event)?;
         let row = Flow {
             event_id,
-            id: event.id.and_then(number::integer).and_then(RawInteger::id).unwrap_or(NULL_I64),
+            id: event.id.and_then(number::id).unwrap_or(NULL_I64),
             category,
             phase: self.columns.strings.intern(match event.phase {
                 b's' => "s",
@@ -429,13 +428,7 @@ impl EventSink {
                 [] => StrId::NULL,
                 _ => self.intern_raw(RawStr::escaped_if_needed(key)),
             };
-            let value = number::decimal(value).map_or_else(
-                || {
-                    self.columns.issues.add(Issue::BadNumber);
-                    f64::NAN
-                },
-                RawDecimal::of_unknown_unit,
-            );
+            let sample = self.converted(number::decimal(value), |raw| Some(raw.of_unknown_unit()));
             let row = Counter {
                 event_id,
                 ts_ns,
@@ -443,7 +436,7 @@ impl EventSink {
                 series,
                 thread,
                 device,
-                value,
+                value: sample.unwrap_or(f64::NAN),
                 ..Counter::null_row()
             };
             self.columns.counters.push_sparse(row);

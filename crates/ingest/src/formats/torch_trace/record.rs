@@ -4,7 +4,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::json::time::MAX_TIME_NS;
+use crate::quantity::MAX_TIME_NS;
 
 /// Kind of a line in the log.
 pub(super) enum Line<'a> {
