@@ -148,7 +148,12 @@ impl Catalog {
 
     /// The view of that name.
     pub fn find(&self, view: &str) -> Option<&ViewDef> {
-        self.by_name.get(view).map(|&i| &self.views[i])
+        self.position(view).map(|i| &self.views[i])
+    }
+
+    /// The position of a view in [`Self::views`].
+    pub(crate) fn position(&self, view: &str) -> Option<usize> {
+        self.by_name.get(view).copied()
     }
 
     /// The view of that name, or an error that suggests another name.

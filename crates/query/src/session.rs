@@ -7,11 +7,9 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use datafusion::catalog::{MemTable, TableProvider};
@@ -35,6 +33,7 @@ use crate::context::{
 };
 use crate::error::{Error, Result, ViewFailure, line_of};
 use crate::metric_table;
+use crate::parallel::per_item_on;
 use crate::params::{ParamValue, Params};
 use crate::plan::optimizer;
 use crate::plan::query_limits::QueryOrigin;
@@ -293,14 +292,10 @@ impl Session {
         ranks: &[i64],
         compute: impl FnOnce(&ViewInputs<'_>) -> rust_view::Result<T>,
     ) -> Result<T> {
-        let batches = thread::scope(|scope| {
-            let rows = |sql| scope.spawn(move || self.rows_of_ranks(sql, ranks));
-            let rows: Vec<_> = queries.iter().map(|(name, sql)| (*name, rows(sql))).collect();
-            let joined = |rows: ScopedJoinHandle<'_, _>| {
-                rows.join().unwrap_or_else(|panic| resume_unwind(panic))
-            };
-            rows.into_iter().map(|(name, rows)| Ok((name, joined(rows)?))).collect::<Result<_>>()
-        })?;
+        let rows = |&(name, sql): &_| Ok((name, self.rows_of_ranks(sql, ranks)?));
+        // A thread per query: they wait for the workers of the session.
+        let batches = per_item_on(queries.len(), queries.iter().collect(), rows);
+        let batches = batches.into_iter().collect::<Result<_>>()?;
         let inputs = ViewInputs::new(batches, self.engine.run.params());
         compute(&inputs).map_err(|e| self.error(e.into()))
     }

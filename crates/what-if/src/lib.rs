@@ -11,6 +11,7 @@ mod edits;
 mod graph;
 mod host;
 mod input;
+mod memo;
 mod model;
 mod output;
 mod overhead;
@@ -22,10 +23,6 @@ mod streams;
 mod tests;
 mod timeline;
 mod what_if;
-
-use std::panic::resume_unwind;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::ScopedJoinHandle;
 
 use query::rust_view::{Result, ViewInputs};
 use query::{RustView, per_item, view_error};
@@ -147,13 +144,4 @@ impl RankTrace {
 /// Applies `compute` to each rank on all cores; the results are in the order of the ranks.
 fn per_rank<T: Send>(ranks: &[RankTrace], compute: impl Fn(&RankTrace) -> T + Sync) -> Vec<T> {
     per_item(ranks.iter().collect(), compute)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The result of a thread.
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -1,12 +1,9 @@
 //! Times runs again under fixes: each fix alone, each after those before it, and all together.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
-use std::thread;
 
 use query::rust_view::Result;
-use query::{Session, per_item, view_error};
-use rustc_hash::FxHashMap;
+use query::{Session, both, per_item, view_error};
 use trace_model::RecordBatch;
 use trace_model::retiming::{
     FixEdits, FixEffect, FollowingTime, Interval, PathLimit, PredictionError, Retiming,
@@ -16,11 +13,11 @@ use trace_model::retiming::{
 use super::edits::{EdgeIndex, EffectLevel, RankClaims};
 use super::graph::{EdgeKind, Graph};
 use super::input::{LoadedRanks, RankTrace};
+use super::memo::Memo;
 use super::model::{RankEvents, TimeClass};
 use super::overhead::{HostOverhead, OverheadLevel};
 use super::replay::{Weights, path_classes, replay};
 use super::what_if::StepClock;
-use super::{joined, lock};
 
 /// Time between two kernels of a stream that were both launched in time, if the recording has no shorter one.
 const STREAM_GAP_NS: i64 = 1_000;
@@ -108,11 +105,8 @@ impl RankModel {
     fn new(rank: RankTrace) -> Self {
         let graph = rank.graph();
         let events = rank.events;
-        let (clock, overhead) = thread::scope(|scope| {
-            let clock = scope.spawn(|| StepClock::new(&graph, &events));
-            let overhead = HostOverhead::new(&graph, &events);
-            (joined(clock), overhead)
-        });
+        let clock = || StepClock::new(&graph, &events);
+        let (clock, overhead) = both(clock, || HostOverhead::new(&graph, &events));
         let mut recorded = Weights::recorded(&graph);
         recorded.keep_stream_gaps(&graph, STREAM_GAP_NS);
         let level = |position| OverheadLevel { position, ..OverheadLevel::EXPECTED };
@@ -163,23 +157,16 @@ pub fn retime(
     request: &RetimingRequest,
     ranks: impl FnOnce() -> query::Result<RetimingRanks>,
 ) -> query::Result<Retimed> {
-    let (loaded, rows) = thread::scope(|scope| {
-        let rows = scope.spawn(|| {
-            let fix_rows = |fix: &FixEdits| {
-                let edits = fix.edits.iter();
-                edits
-                    .map(|edit| {
-                        let sql = edit.target.query();
-                        let rows = |sql| session.rule_rows_of_ranks(sql, &request.ranks);
-                        sql.map(rows).transpose()
-                    })
-                    .collect::<query::Result<Vec<_>>>()
-            };
-            per_item(request.fixes.iter().collect(), fix_rows)
-        });
-        let loaded = ranks();
-        (loaded, joined(rows))
-    });
+    let fix_rows = |fix: &FixEdits| {
+        let edits = fix.edits.iter();
+        edits
+            .map(|edit| {
+                let sql = edit.target.query();
+                sql.map(|sql| session.rule_rows_of_ranks(sql, &request.ranks)).transpose()
+            })
+            .collect::<query::Result<Vec<_>>>()
+    };
+    let (rows, loaded) = both(|| per_item(request.fixes.iter().collect(), fix_rows), ranks);
     let loaded = loaded?;
     let mut request = request.clone();
     let (mut kept, mut left_out) = (Vec::new(), Vec::new());
@@ -436,12 +423,12 @@ fn excludes(one: &FixEdits, other: &FixEdits) -> bool {
 /// All ranks, of which the slowest sets the pace.
 struct RunReplay {
     ranks: Vec<RankReplay>,
-    /// Times of a step that are known.
-    known: Mutex<FxHashMap<(Vec<usize>, Assumption), f64>>,
-    /// The longest floor of a rank under fixes, where it is known.
-    known_floors: Mutex<FxHashMap<Vec<usize>, f64>>,
-    /// The longest time that the hardware needs under fixes, where it is known.
-    known_least: Mutex<FxHashMap<Vec<usize>, f64>>,
+    /// Times of a step.
+    steps_ns: Memo<(Vec<usize>, Assumption)>,
+    /// The longest floor of a rank under fixes.
+    floors_ns: Memo<Vec<usize>>,
+    /// The longest time that the hardware needs under fixes.
+    least_ns: Memo<Vec<usize>>,
 }
 
 impl RunReplay {
@@ -450,23 +437,15 @@ impl RunReplay {
         let effect = if fixes.is_empty() { EffectLevel::Expected } else { assumption.effect };
         let assumption = Assumption { effect, ..assumption };
         let key = (fixes.to_vec(), assumption);
-        if let Some(&ns) = lock(&self.known).get(&key) {
-            return ns;
-        }
-        let ns = self.replayed_step_ns(fixes, assumption);
-        lock(&self.known).insert(key, ns);
-        ns
+        self.steps_ns.get_or(key, || self.replayed_step_ns(fixes, assumption))
     }
 
     /// Times a step under all assumptions on all cores; [`Self::step_ns`] then knows the results. Returns what limits the
     /// step.
     fn time_in_advance(&self, fixes: &[usize]) -> PathLimit {
         let assumptions = vec![Assumption::EXPECTED, Assumption::MOST, Assumption::LEAST];
-        thread::scope(|scope| {
-            let limit = scope.spawn(|| self.limit(fixes));
-            per_item(assumptions, |assumption| self.step_ns(fixes, assumption));
-            joined(limit)
-        })
+        let steps_ns = || per_item(assumptions, |assumption| self.step_ns(fixes, assumption));
+        both(|| self.limit(fixes), steps_ns).0
     }
 
     fn replayed_step_ns(&self, fixes: &[usize], assumption: Assumption) -> f64 {
@@ -482,12 +461,9 @@ impl RunReplay {
     /// save time that it does not claim.
     fn floor_ns(&self, fixes: &[usize]) -> f64 {
         let of_ranks = |fixes: &[usize]| {
-            if let Some(&ns) = lock(&self.known_floors).get(fixes) {
-                return ns;
-            }
-            let ns = self.pacing(fixes).map(|rank| rank.floor_ns(fixes)).fold(0.0, f64::max);
-            lock(&self.known_floors).insert(fixes.to_vec(), ns);
-            ns
+            let longest_ns =
+                || self.pacing(fixes).map(|rank| rank.floor_ns(fixes)).fold(0.0, f64::max);
+            self.floors_ns.get_or(fixes.to_vec(), longest_ns)
         };
         let left_ns = of_ranks(fixes);
         let floor_ns = FLOOR_RATIO * (left_ns - (of_ranks(&[]) - left_ns).max(0.0)).max(0.0);
@@ -495,12 +471,8 @@ impl RunReplay {
     }
 
     fn least_ns(&self, fixes: &[usize]) -> f64 {
-        if let Some(&ns) = lock(&self.known_least).get(fixes) {
-            return ns;
-        }
-        let ns = self.pacing(fixes).map(|rank| rank.least_ns(fixes)).fold(0.0, f64::max);
-        lock(&self.known_least).insert(fixes.to_vec(), ns);
-        ns
+        let longest_ns = || self.pacing(fixes).map(|rank| rank.least_ns(fixes)).fold(0.0, f64::max);
+        self.least_ns.get_or(fixes.to_vec(), longest_ns)
     }
 
     /// The most that fixes can save after others, in percent of a step. No prediction is larger than this evidence, although fixes may
@@ -706,9 +678,9 @@ fn retime_ranks(
     });
     let mut run = RunReplay {
         ranks: replays.into_iter().collect::<Result<_>>()?,
-        known: Mutex::default(),
-        known_floors: Mutex::default(),
-        known_least: Mutex::default(),
+        steps_ns: Memo::default(),
+        floors_ns: Memo::default(),
+        least_ns: Memo::default(),
     };
     if let Some(step_ns) = request.step_time_ns {
         run.fit_overhead(step_ns as f64)?;

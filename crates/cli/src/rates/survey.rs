@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use trace_advisor::advisor::FiringRates;
+use trace_advisor::query::per_item_on;
 use trace_advisor::{Cost, Error, Report, RuleSet, Run, ingest};
 
 use super::healthy::Healthy;
@@ -104,17 +104,10 @@ pub(crate) fn survey(
 ) -> Survey {
     let SurveyOptions { jobs, with_times, on_run_done } = *options;
     let survey = Mutex::new(Survey::new(rules, healthy));
-    let next = AtomicUsize::new(0);
     // Not on rayon's pool, where a job that waits for parts of one run would start on the next run.
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, runs.len().max(1)) {
-            scope.spawn(|| {
-                while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    add_run(run, rules, with_times, &survey);
-                    on_run_done();
-                }
-            });
-        }
+    per_item_on(jobs, runs.iter().collect(), |run| {
+        add_run(run, rules, with_times, &survey);
+        on_run_done();
     });
     survey.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

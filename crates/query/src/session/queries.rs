@@ -14,7 +14,7 @@ use super::{Session, non_empty};
 use crate::cancellation::{Cancellation, Timer};
 use crate::error::{Error, Result, UnknownRelation};
 use crate::execution::{collect_rows, collect_within_limit};
-use crate::per_item::per_item;
+use crate::parallel::per_item;
 use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::References;
 use crate::prepared::PreparedQuery;
