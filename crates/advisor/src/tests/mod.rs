@@ -77,7 +77,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          dependency_ratio other_stream_ns other_stream_ratio collective_ns collective_ratio unlinked_ns \
          unlinked_ratio graph_replay_ns graph_replay_ratio unrecorded_work_ns unrecorded_work_ratio stream_capture_ns stream_capture_ratio \
          recording_end_ns recording_end_ratio no_host_events_ns no_host_events_ratio dispatch_ns \
-         dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio unattributed_ns unattributed_ratio \
+         dispatch_ratio short_dispatch_ns short_dispatch_ratio host_ns host_ratio device_wait_ns device_wait_ratio unattributed_ns unattributed_ratio \
          switch_ns switch_ratio switch_count gap_count sync_count top_sync_name top_sync_op_name top_python_name top_dispatch_name \
          top_cpu_name top_cpu_ratio top_creation_name first_idle_ns first_idle_cause activity_count step_count \
          graph_launch_count top_sync_ratio top_python_ratio top_dispatch_ratio around_python_name \

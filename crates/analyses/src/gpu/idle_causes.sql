@@ -5,6 +5,8 @@
 --! order = ["rank", "device"]
 --! requires = ["device_activity"]
 --! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+--! [params]
+--! short_kernel_us = { default = 100, doc = "a kernel shorter than this is short" }
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
@@ -61,6 +63,8 @@
 --! no_host_events_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! dispatch_ns = { doc = "launching work: op_dispatch, launch_api, copy_api and launch_latency", unit = "ns", metric = "device" }
 --! dispatch_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
+--! short_dispatch_ns = { doc = "of dispatch_ns, in gaps that end with a short kernel", unit = "ns", metric = "device" }
+--! short_dispatch_ratio = { doc = "share of dispatch_ns; absent if that is 0", unit = "ratio", metric = "device" }
 --! host_ns = { doc = "the launch had not returned, or never came: dispatch, cpu_compute, python, allocation, and compiling after the first step; without loading, synchronization and what does not recur", unit = "ns", metric = "device" }
 --! host_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! device_wait_ns = { doc = "launched in time: dependency, other_stream and collective", unit = "ns", metric = "device" }
@@ -131,6 +135,11 @@ sums AS (
         sum_if!(g.dur_ns, g.cause = 'recording_end') AS recording_end_ns,
         sum_if!(g.dur_ns, g.cause = 'no_host_events') AS no_host_events_ns,
         sum_if!(g.dur_ns, g.cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency')) AS dispatch_ns,
+        sum_if!(
+            g.dur_ns,
+            g.cause IN ('op_dispatch', 'launch_api', 'copy_api', 'launch_latency')
+                AND g.next_category = 'kernel' AND g.next_dur_ns < $short_kernel_us * 1000
+        ) AS short_dispatch_ns,
         sum_if!(
             g.dur_ns,
             g.cause IN ('op_dispatch', 'cpu_compute', 'launch_api', 'copy_api', 'launch_latency', 'python', 'allocation')
@@ -211,6 +220,7 @@ SELECT
     s.recording_end_ns, ratio!(s.recording_end_ns, s.window_ns) AS recording_end_ratio,
     s.no_host_events_ns, ratio!(s.no_host_events_ns, s.window_ns) AS no_host_events_ratio,
     s.dispatch_ns, ratio!(s.dispatch_ns, s.window_ns) AS dispatch_ratio,
+    s.short_dispatch_ns, ratio!(s.short_dispatch_ns, s.dispatch_ns) AS short_dispatch_ratio,
     s.host_ns, ratio!(s.host_ns, s.window_ns) AS host_ratio,
     s.device_wait_ns, ratio!(s.device_wait_ns, s.window_ns) AS device_wait_ratio,
     s.unattributed_ns, ratio!(s.unattributed_ns, s.window_ns) AS unattributed_ratio,

@@ -391,7 +391,7 @@ fn parameter_changes_only_the_plans_of_queries_that_mention_it() {
         session.planned_queries()
     };
     assert_eq!(planned(100), [""; 0], "the default");
-    assert_eq!(planned(99), ["kernel_sizes"]);
+    assert_eq!(planned(99), ["gpu_idle_causes"]);
 }
 
 #[test]
