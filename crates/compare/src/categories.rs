@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::columns::{floats, ints, texts};
 use crate::run_totals::SelectedSteps;
 use query::Result;
 use query::Session;
+use query::columns::{floats, ints, texts};
 
 /// The group of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

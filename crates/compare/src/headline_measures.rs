@@ -4,12 +4,12 @@ use arrow::array::Array;
 use serde::Serialize;
 
 use crate::categories::{Group, Parts};
-use crate::columns::{floats, ints};
 use crate::memory::{DeviceMemory, MemoryDiff};
 use crate::run_totals::SelectedSteps;
 use crate::verdict::{Sample, Verdict};
 use query::Result;
 use query::Session;
+use query::columns::{floats, ints};
 
 /// One measure, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -22,7 +22,6 @@
 //! with versions, vendors and installations. Matches of the second kind are marked.
 
 mod categories;
-mod columns;
 mod headline_measures;
 mod hta_trace_diff;
 mod level;
@@ -56,6 +55,7 @@ use self::memory::RunMemory;
 use self::run_totals::{
     SelectedSteps, StepFilter, TotalsOptions, has_steps, name_totals, run_ranks, select_steps,
 };
+use query::columns::ints;
 use query::{Error, Result, Session};
 
 /// The comparison of two runs.
@@ -215,7 +215,7 @@ fn select_both(
 fn recording_ns(session: &Session, selected: &SelectedSteps) -> Result<f64> {
     let mut sum = 0.0;
     for batch in session.sql("SELECT rank, end_ns - start_ns AS dur_ns FROM ranks")? {
-        let (rank, dur) = (columns::ints(&batch, "rank")?, columns::ints(&batch, "dur_ns")?);
+        let (rank, dur) = (ints(&batch, "rank")?, ints(&batch, "dur_ns")?);
         let of_ranks = rank.values().iter().zip(dur.values());
         let of_ranks = of_ranks.filter(|(r, _)| selected.ranks.contains(&(**r as i32)));
         sum += of_ranks.map(|(_, ns)| *ns as f64).sum::<f64>();

@@ -13,9 +13,9 @@ use serde::Serialize;
 use trace_model::RecordBatch;
 use trace_model::number::human_bytes;
 
-use crate::columns::{ints, texts};
 use crate::options::SideOptions;
 use crate::rows::{assemble, documented};
+use query::columns::{ints, texts};
 use query::{Result, Session};
 
 /// Memory of both runs.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::Array;
 
-use crate::columns::{ints, texts};
 use crate::level::Level;
 use crate::matching::Key;
 use crate::names;
 use crate::options::{SideOptions, Steps};
 use query::Session;
+use query::columns::{ints, texts};
 use query::{Error, Result};
 
 /// A step of a rank.

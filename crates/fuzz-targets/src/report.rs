@@ -3,16 +3,14 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{cast, max, min};
-use arrow::datatypes::{DataType, Float64Type};
+use arrow::array::RecordBatch;
 use cli::embedding::{CheckOptions, CheckedRun, Style, WorkProgress};
 use trace_advisor::query::{Column, ViewDef};
 use trace_advisor::{Run, analyses};
 use trace_model::Unit;
 use trace_model::text::is_dangerous;
 
-use crate::tables::{assert_finite, folder};
+use crate::tables::{assert_finite, assert_range, folder};
 
 /// Prefixes of views that reproduce the results of another tool. Their values only have to be finite.
 const UNBOUNDED: &[&str] = &["hta_"];
@@ -69,11 +67,7 @@ fn check_column(view: &str, column: &Column, batch: &RecordBatch) {
     let values = batch.column_by_name(&column.name).unwrap_or_else(|| panic!("{what} is missing"));
     assert_finite(values, &what);
     let Some((low, high)) = bounds(view, column) else { return };
-    let numbers: ArrayRef = cast(values, &DataType::Float64).expect("numbers");
-    let numbers = numbers.as_primitive::<Float64Type>();
-    if let (Some(least), Some(most)) = (min(numbers), max(numbers)) {
-        assert!(least >= low && most <= high, "{what}: from {least} to {most}");
-    }
+    assert_range(values, &what, low, high);
 }
 
 /// Returns the range of values that a column may have, by its unit.

@@ -66,7 +66,7 @@ fn check(dataset: &Dataset) {
 }
 
 /// Panics if a value is below `least` or above `most`.
-fn assert_range(values: &ArrayRef, what: &str, least: f64, most: f64) {
+pub(crate) fn assert_range(values: &ArrayRef, what: &str, least: f64, most: f64) {
     let numbers = cast(values, &DataType::Float64).expect("numbers");
     let numbers = numbers.as_primitive::<Float64Type>();
     for extreme in [min(numbers), max(numbers)].into_iter().flatten() {

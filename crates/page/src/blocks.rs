@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use serde_json::Value as Json;
-use trace_advisor::trace_model::{Unit, Value};
+use trace_advisor::trace_model::{MetricTable, Unit, Value};
 
 use crate::clean::short;
-use crate::rows::{Rows, column_doc, column_unit};
+use crate::queries::{column_doc, column_unit};
 use crate::words::value_in_words;
 
 /// A pane: a topic of the run.
@@ -170,7 +170,7 @@ impl Table {
         title: &str,
         view: &str,
         columns: &[NamedColumn],
-        rows: &Rows,
+        table: &MetricTable,
         sql: &str,
     ) -> Self {
         let named = columns.iter().map(|(name, label)| TableColumn {
@@ -178,7 +178,7 @@ impl Table {
             unit: if PLACES.contains(name) { PLACE } else { column_unit(view, name) },
             doc: column_doc(view, name),
         });
-        let cells = rows.iter().map(|row| {
+        let cells = table.named_rows().map(|row| {
             let cell = |(name, _): &NamedColumn| match row.get(name) {
                 Some(Value::Text(text)) if let Some(words) = value_in_words(name, text) => {
                     Json::from(short(&words))
@@ -192,7 +192,7 @@ impl Table {
             title: title.to_owned(),
             columns: named.collect(),
             rows: cells.collect(),
-            total: rows.len(),
+            total: table.rows.len(),
             sql: sql.to_owned(),
         }
     }

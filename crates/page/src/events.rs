@@ -6,7 +6,7 @@ use serde::Serialize;
 use trace_advisor::{Error, Run};
 
 use crate::clean::short;
-use crate::rows::Rows;
+use crate::queries::query;
 
 /// What an event is; decides its color and its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -60,13 +60,13 @@ pub(crate) struct ThreadNames(BTreeMap<(i64, i64), String>);
 impl ThreadNames {
     pub(crate) fn of(run: &Run) -> Result<Self, Error> {
         let sql = "SELECT rank, thread, tid, thread_name FROM threads WHERE NOT is_device ORDER BY rank, thread";
-        let rows = Rows::query(run, sql)?;
-        let named = rows.iter().filter_map(|row| {
-            let (name, tid) = (row.text("thread_name"), row.text("tid"));
+        let table = query(run, sql)?;
+        let named = table.named_rows().filter_map(|row| {
+            let (name, tid) = (row.text_or_empty("thread_name"), row.text_or_empty("tid"));
             // `thread 25738 (python3)`: what is in parentheses is the program, which is the same for all.
             let name = name.split(" (").next().unwrap_or_default();
             let name = if name.is_empty() { format!("thread {tid}") } else { name.to_owned() };
-            Some(((row.int("rank")?, row.int("thread")?), short(&name)))
+            Some(((row.integer("rank")?, row.integer("thread")?), short(&name)))
         });
         Ok(Self(named.collect()))
     }

@@ -11,7 +11,7 @@ use crate::canvas::Names;
 use crate::clean::html;
 use crate::finding_card::write_finding;
 use crate::moments::{self, Moment};
-use crate::rows::or_reason;
+use crate::queries::or_reason;
 use crate::timeline::{self, Picture};
 
 /// Findings with a picture of the timeline.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use trace_advisor::trace_model::Row;
 use trace_advisor::{Error, Run};
 
 use crate::concurrent::{self, Task};
 use crate::encode::floats;
-use crate::rows::Rows;
+use crate::queries::{query, when_empty};
 
 /// Most ranks and steps that the page carries; more steps are left out at the end.
 const MAX_CELLS: usize = 120_000;
@@ -70,18 +71,17 @@ const MEASURES: [(&str, &str, &str); 5] = [
 
 /// The measures; `None` for a run without steps, or with nothing to compare.
 pub(crate) fn of(run: &Run) -> Result<Option<Heat>, Error> {
-    let query = |(name, doc, sql)| -> Task<'_, _> {
-        Box::new(move || Ok((name, doc, Rows::query(run, sql)?)))
-    };
+    let rows_of =
+        |(name, doc, sql)| -> Task<'_, _> { Box::new(move || Ok((name, doc, query(run, sql)?))) };
     // A single rank waits for none that is known.
     let is_one = run.info().ranks.len() < 2;
     let measures = MEASURES.into_iter().filter(|(name, ..)| !(is_one && *name == WAITING));
-    let all = concurrent::all(run, measures.map(query))?;
+    let all = concurrent::all(run, measures.map(rows_of))?;
     let times = &all[0].2;
-    let mut steps: Vec<i64> = times.iter().filter_map(|row| row.int("step")).collect();
+    let mut steps: Vec<i64> = times.named_rows().filter_map(|row| row.integer("step")).collect();
     steps.sort_unstable();
     steps.dedup();
-    let mut ranks: Vec<i64> = times.iter().filter_map(|row| row.int("rank")).collect();
+    let mut ranks: Vec<i64> = times.named_rows().filter_map(|row| row.integer("rank")).collect();
     ranks.sort_unstable();
     ranks.dedup();
     // A single step of a single rank is in the head already.
@@ -95,13 +95,13 @@ pub(crate) fn of(run: &Run) -> Result<Option<Heat>, Error> {
     };
     let (rank_at, step_at) = (index(&ranks), index(&steps));
     let mut measures = Vec::new();
-    for (name, doc, rows) in &all {
+    for (name, doc, table) in &all {
         let mut values = vec![None; ranks.len() * steps.len()];
         let mut is_known = false;
-        for row in rows.iter() {
-            let place = row.int("rank").zip(row.int("step"));
+        for row in table.named_rows() {
+            let place = row.integer("rank").zip(row.integer("step"));
             let place = place.and_then(|(r, s)| Some((rank_at.get(&r)?, step_at.get(&s)?)));
-            if let (Some((r, s)), Some(ns)) = (place, row.num("ns")) {
+            if let (Some((r, s)), Some(ns)) = (place, row.number("ns")) {
                 values[r * steps.len() + s] = Some(ns);
                 is_known |= ns > 0.0;
             }
@@ -126,11 +126,16 @@ fn pairs(run: &Run, ranks: usize) -> Result<(Pairs, Option<String>), Error> {
          WHERE cause_rank IS NOT NULL AND cause_rank <> rank AND waited_ns > 0 AND is_complete \
          GROUP BY rank, cause_rank ORDER BY ns DESC, rank, cause_rank LIMIT {MAX_PAIRS}"
     );
-    let rows = Rows::query(run, &sql)?;
-    let pair = |row: crate::rows::Row<'_>| {
-        Some((row.int("rank")?, row.int("cause_rank")?, row.int("ns")?, row.int("collectives")?))
+    let table = query(run, &sql)?;
+    let pair = |row: Row<'_>| {
+        Some((
+            row.integer("rank")?,
+            row.integer("cause_rank")?,
+            row.integer("ns")?,
+            row.integer("collectives")?,
+        ))
     };
-    let pairs: Pairs = rows.iter().filter_map(pair).collect();
-    let why = pairs.is_empty().then(|| crate::rows::when_empty("comm_arrivals"));
+    let pairs: Pairs = table.named_rows().filter_map(pair).collect();
+    let why = pairs.is_empty().then(|| when_empty("comm_arrivals"));
     Ok((pairs, why))
 }

@@ -31,7 +31,7 @@ mod heat;
 mod limits;
 mod moments;
 mod panes;
-mod rows;
+mod queries;
 mod sections;
 mod step;
 mod timeline;

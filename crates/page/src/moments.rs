@@ -1,11 +1,11 @@
 //! The moment of a finding: the time range in which it is worst, on one rank.
 
 use trace_advisor::advisor::{Columns, Finding};
-use trace_advisor::trace_model::Value;
 use trace_advisor::trace_model::time::time_range;
+use trace_advisor::trace_model::{Row, Value};
 use trace_advisor::{Error, Run};
 
-use crate::rows::{Rows, literal};
+use crate::queries::{literal, query};
 
 /// Shortest range that is shown: less than a launch takes.
 const MIN_SHOWN_NS: i64 = 40_000;
@@ -32,11 +32,16 @@ impl Steps {
     pub(crate) fn of(run: &Run) -> Result<Self, Error> {
         let sql =
             "SELECT rank, step, ts_ns, dur_ns FROM steps WHERE dur_ns > 0 ORDER BY rank, ts_ns";
-        let rows = Rows::query(run, sql)?;
-        let row = |row: crate::rows::Row<'_>| {
-            Some((row.int("rank")?, row.int("step")?, row.int("ts_ns")?, row.int("dur_ns")?))
+        let table = query(run, sql)?;
+        let row = |row: Row<'_>| {
+            Some((
+                row.integer("rank")?,
+                row.integer("step")?,
+                row.integer("ts_ns")?,
+                row.integer("dur_ns")?,
+            ))
         };
-        Ok(Self { rows: rows.iter().filter_map(row).collect() })
+        Ok(Self { rows: table.named_rows().filter_map(row).collect() })
     }
 
     /// The step of a rank, else its longest one but the first, which may warm up.
@@ -91,8 +96,9 @@ pub(crate) fn of_finding(
              ORDER BY dur_ns DESC, ts_ns LIMIT 1",
             literal(&name)
         );
-        let rows = Rows::query(run, &sql)?;
-        let range = rows.first().and_then(|row| Some((row.int("ts_ns")?, row.int("dur_ns")?)));
+        let table = query(run, &sql)?;
+        let range =
+            table.first_row().and_then(|row| Some((row.integer("ts_ns")?, row.integer("dur_ns")?)));
         if let Some((ts_ns, dur_ns)) = range {
             return Ok(Some(around(rank, ts_ns, dur_ns, "the longest call")));
         }
@@ -104,8 +110,9 @@ pub(crate) fn of_finding(
         let sql = format!(
             "SELECT ts_ns, dur_ns FROM {from} AND rank = {rank} ORDER BY dur_ns DESC, ts_ns LIMIT 1"
         );
-        let rows = Rows::query(run, &sql)?;
-        let range = rows.first().and_then(|row| Some((row.int("ts_ns")?, row.int("dur_ns")?)));
+        let table = query(run, &sql)?;
+        let range =
+            table.first_row().and_then(|row| Some((row.integer("ts_ns")?, row.integer("dur_ns")?)));
         if let Some((ts_ns, dur_ns)) = range {
             return Ok(Some(around(rank, ts_ns, dur_ns, what)));
         }

@@ -10,7 +10,7 @@ use crate::clean::{html, html_with_code, json};
 use crate::document::{Document, Entry, Options};
 use crate::findings::FindingData;
 use crate::heat::Heat;
-use crate::rows::or_reason;
+use crate::queries::or_reason;
 use crate::{concurrent, findings, head, heat, limits, panes, step, words};
 
 /// A page to which runs are added one by one.

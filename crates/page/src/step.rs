@@ -4,7 +4,7 @@ use trace_advisor::advisor::{Breakdown, BreakdownPart};
 use trace_advisor::{Error, Report, Run};
 
 use crate::blocks::rounded;
-use crate::rows::Rows;
+use crate::queries::query;
 
 /// Parts of a step on the host: columns of `step_breakdown`, the names of their causes, and whether work is done.
 const PARTS: [(&str, &str, bool); 8] = [
@@ -27,17 +27,17 @@ pub(crate) fn of(run: &Run, report: &Report, rank: i64) -> Result<Option<Breakdo
     let sql = format!(
         "SELECT step_count, step_ns, {columns} FROM step_breakdown WHERE rank = {rank} AND step_count > 0 AND step_ns > 0"
     );
-    let rows = Rows::query(run, &sql)?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let steps = row.int("step_count").unwrap_or(0);
+    let table = query(run, &sql)?;
+    let Some(row) = table.first_row() else { return Ok(None) };
+    let steps = row.count("step_count");
     let part = |(column, cause, is_busy): (&str, &str, bool)| {
-        let ratio = row.num(column).filter(|ratio| *ratio > 1e-6)?;
+        let ratio = row.number(column).filter(|ratio| *ratio > 1e-6)?;
         Some(BreakdownPart { cause: cause.to_owned(), is_busy, ratio: rounded(ratio) })
     };
     Ok(Some(Breakdown {
         rank,
         device: Breakdown::HOST,
-        window_ns: row.int("step_ns").unwrap_or(0).saturating_mul(steps),
+        window_ns: row.integer("step_ns").unwrap_or(0).saturating_mul(steps),
         steps,
         parts: PARTS.into_iter().filter_map(part).collect(),
     }))

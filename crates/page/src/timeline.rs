@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use trace_advisor::trace_model::Row;
 use trace_advisor::{Error, Run};
 
 use crate::canvas::{Canvas, EventBox, Lane, Names};
 use crate::cutout;
 use crate::events::{Event, Kind, ThreadNames};
 use crate::moments::Moment;
-use crate::rows::{Row, Rows};
+use crate::queries::query;
 
 /// Most boxes in a picture, widest first.
 const MAX_BOXES: usize = 900;
@@ -52,8 +53,8 @@ pub(crate) fn pictures(
             "SELECT rank, name, ts_ns, dur_ns, event_id, {columns} FROM {table} WHERE {} ORDER BY rank, ts_ns, event_id",
             condition(moments, least)
         );
-        let rows = Rows::query(run, &sql)?;
-        for row in rows.iter() {
+        let table = query(run, &sql)?;
+        for row in table.named_rows() {
             let Some(event) = event(row, *kind) else { continue };
             for (moment, events) in moments.iter().zip(&mut of_moment) {
                 let is_in = event.rank == moment.rank
@@ -100,24 +101,24 @@ fn condition(moments: &[Moment], least: i64) -> String {
 }
 
 fn event(row: Row<'_>, kind: Kind) -> Option<Event> {
-    if row.get("on_device") == Some(&trace_advisor::trace_model::Value::Bool(true)) {
+    if row.is_true("on_device") {
         return None;
     }
-    let kind = match row.text("kind") {
+    let kind = match row.text_or_empty("kind") {
         "communication" if kind == Kind::Computation => Kind::Communication,
         "memory" if kind == Kind::Computation => Kind::Copy,
         _ => kind,
     };
     Some(Event {
-        rank: row.int("rank")?,
+        rank: row.integer("rank")?,
         kind,
-        name: row.text("name").to_owned(),
-        ts_ns: row.int("ts_ns")?,
-        dur_ns: row.int("dur_ns")?.max(0),
-        thread: row.int("thread").unwrap_or(-1),
-        device: row.int("device").unwrap_or(-1),
-        id: row.int("event_id")?,
-        launch: row.int("launch"),
+        name: row.text_or_empty("name").to_owned(),
+        ts_ns: row.integer("ts_ns")?,
+        dur_ns: row.integer("dur_ns")?.max(0),
+        thread: row.integer("thread").unwrap_or(-1),
+        device: row.integer("device").unwrap_or(-1),
+        id: row.integer("event_id")?,
+        launch: row.integer("launch"),
     })
 }
 

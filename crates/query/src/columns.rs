@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
 use trace_model::RecordBatch;
@@ -19,6 +19,11 @@ pub fn ints(batch: &RecordBatch, name: &str) -> Result<Int64Array> {
 /// A column of numbers of any kind.
 pub fn floats(batch: &RecordBatch, name: &str) -> Result<Float64Array> {
     Ok(cast(column(batch, name)?, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+}
+
+/// A text column.
+pub fn texts(batch: &RecordBatch, name: &str) -> Result<StringArray> {
+    Ok(cast(column(batch, name)?, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
 /// The value in a row, unless it is null.

@@ -148,6 +148,12 @@ impl From<ViewFailure> for DataFusionError {
     }
 }
 
+impl From<ViewError> for Error {
+    fn from(error: ViewError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
 impl Error {
     /// Returns whether the query ran out of the memory that it may use.
     pub(crate) fn is_out_of_memory(&self) -> bool {

@@ -54,7 +54,7 @@ pub use batch_builder::{BatchBuilder, dictionary_array};
 pub use cancellation::Cancellation;
 pub use catalog::Catalog;
 pub use error::{Error, Result, similar};
-pub use metric_table::rows_to_values;
+pub use metric_table::query_table;
 pub use parallel::{both, per_item, per_item_on};
 pub use params::{ParamValue, Params};
 pub use progress::ViewProgress;

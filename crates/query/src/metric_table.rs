@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
-use trace_model::{MetricTable, RecordBatch, Value};
+use trace_model::{MetricTable, RecordBatch, Unit, Value};
 
 use crate::error::{Error, Result};
 use crate::view::ViewDef;
@@ -18,7 +18,7 @@ pub(crate) fn from_batches(view: &ViewDef, batches: &[RecordBatch]) -> Result<Me
     })
 }
 
-/// The rows of `batches` as values, in order. `view` is the name of their source in errors.
+/// The rows of a query, which has at least one batch, as a table of this name. The names of columns state their units.
 ///
 /// Integers and floats of every width, decimals, booleans and strings keep their meaning; other types
 /// (timestamps, lists, ...) become text as Arrow prints it. Floats that are not finite become
@@ -26,7 +26,19 @@ pub(crate) fn from_batches(view: &ViewDef, batches: &[RecordBatch]) -> Result<Me
 ///
 /// # Errors
 /// [`Error::ColumnType`] for a type that has no text form.
-pub fn rows_to_values(view: &str, batches: &[RecordBatch]) -> Result<Vec<Vec<Value>>> {
+pub fn query_table(name: &str, batches: &[RecordBatch]) -> Result<MetricTable> {
+    let schema = batches.first().map(RecordBatch::schema);
+    let names = schema.iter().flat_map(|schema| schema.fields()).map(|field| field.name());
+    Ok(MetricTable {
+        view: name.to_owned(),
+        columns: names.map(|name| (name.clone(), Unit::of_undeclared(name))).collect(),
+        rows: rows_to_values(name, batches)?,
+        when_empty: "its query returned no rows".to_owned(),
+    })
+}
+
+/// The rows of `batches` as values, in order. `view` is the name of their source in errors.
+fn rows_to_values(view: &str, batches: &[RecordBatch]) -> Result<Vec<Vec<Value>>> {
     let count = batches.iter().map(RecordBatch::num_rows).sum();
     let mut rows: Vec<Vec<Value>> = Vec::with_capacity(count);
     for batch in batches {
@@ -89,22 +101,24 @@ mod tests {
     use datafusion::arrow::array::{
         ArrayRef, Date32Array, Decimal128Array, Float64Array, UInt16Array,
     };
-    use trace_model::{RecordBatch, Value};
+    use trace_model::{RecordBatch, Unit, Value};
 
-    use super::rows_to_values;
+    use super::query_table;
 
     #[test]
-    fn rows_to_values_keeps_numbers_and_writes_other_types_as_text() {
+    fn query_table_keeps_numbers_and_writes_other_types_as_text() {
         let decimal = Decimal128Array::from(vec![1_250]).with_precision_and_scale(6, 3).unwrap();
         let columns: [(&str, ArrayRef); 4] = [
             ("integer", Arc::new(UInt16Array::from(vec![7]))),
             ("decimal", Arc::new(decimal)),
             ("infinite", Arc::new(Float64Array::from(vec![f64::INFINITY]))),
-            ("day", Arc::new(Date32Array::from(vec![0]))),
+            ("day_count", Arc::new(Date32Array::from(vec![0]))),
         ];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         let text = Value::Text("1970-01-01".to_owned());
         let expected = vec![vec![Value::Int(7), Value::Float(1.25), Value::Null, text]];
-        assert_eq!(rows_to_values("query", &[batch]).unwrap(), expected);
+        let table = query_table("query", &[batch]).unwrap();
+        assert_eq!(table.rows, expected);
+        assert_eq!(table.columns[3], ("day_count".to_owned(), Unit::Count));
     }
 }

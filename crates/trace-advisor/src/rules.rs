@@ -7,7 +7,7 @@ use advisor::{
     EvidenceQuery, Inactive, Problem, RuleFiles, RuleQuery, RuleSet, RuleSource, are_shipped_rules,
     shipped_rules,
 };
-use query::{Params, QueryDiagnostic, Session, rows_to_values};
+use query::{Params, QueryDiagnostic, Session, query_table};
 use serde::{Deserialize, Serialize};
 use trace_model::{MetricTable, RecordBatch, TableSet, Unit};
 
@@ -139,9 +139,11 @@ pub(crate) fn metric_table(
 ) -> Result<MetricTable, String> {
     let keys = query.scope.keys().iter().copied();
     let needed: Vec<&str> = std::iter::once(query.column.as_str()).chain(keys).collect();
-    let unit =
-        |name: &str| if name == query.column { query.unit } else { Unit::of_undeclared(name) };
-    table(&query.name, &needed, unit, batches)
+    let mut table = table(&query.name, &needed, batches)?;
+    for (_, unit) in table.columns.iter_mut().filter(|(name, _)| *name == query.column) {
+        *unit = query.unit;
+    }
+    Ok(table)
 }
 
 /// The time ranges of a rule's evidence query as a metric table.
@@ -149,29 +151,20 @@ pub(crate) fn evidence_table(
     query: &EvidenceQuery,
     batches: &[RecordBatch],
 ) -> Result<MetricTable, String> {
-    table(&query.name, &["rank", "ts_ns", "dur_ns"], Unit::of_undeclared, batches)
+    table(&query.name, &["rank", "ts_ns", "dur_ns"], batches)
 }
 
-fn table(
-    name: &str,
-    needed: &[&str],
-    unit: impl Fn(&str) -> Unit,
-    batches: &[RecordBatch],
-) -> Result<MetricTable, String> {
-    let schema = batches.first().map(RecordBatch::schema);
-    let names: Vec<String> =
-        schema.iter().flat_map(|s| s.fields()).map(|f| f.name().clone()).collect();
-    if let Some(missing) = needed.iter().find(|needed| !names.iter().any(|n| n == *needed)) {
-        return Err(format!("it has no column `{missing}`; it returns {}", names.join(", ")));
-    }
-    let columns = names.iter().map(|n| (n.clone(), unit(n))).collect();
+fn table(name: &str, needed: &[&str], batches: &[RecordBatch]) -> Result<MetricTable, String> {
     let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if count > MAX_ROWS {
         return Err(format!("it returns {count} rows; at most {MAX_ROWS} are allowed"));
     }
-    let rows = rows_to_values(name, batches).map_err(|e| e.to_string())?;
-    let when_empty = "its query returned no rows".to_owned();
-    Ok(MetricTable { view: name.to_owned(), columns, rows, when_empty })
+    let table = query_table(name, batches).map_err(|e| e.to_string())?;
+    if let Some(missing) = needed.iter().find(|needed| table.index(needed).is_none()) {
+        let names: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(format!("it has no column `{missing}`; it returns {}", names.join(", ")));
+    }
+    Ok(table)
 }
 
 #[cfg(test)]

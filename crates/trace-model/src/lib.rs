@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `ingest`, `analyses` and `advisor` do not depend on each other; what they share is declared here: the tables with
-//! their rows, columns and units ([`tables`]), metrics ([`metric`]), what a recording can contain ([`capability`]), the
-//! input of a run ([`dataset`]), names with a meaning ([`vocabulary`]), and how commands name a run ([`command_line`]). This crate does no I/O and prints nothing.
+//! their rows, columns and units ([`tables`]), metrics ([`metric`]), rows of values ([`row`]), what a recording can contain
+//! ([`capability`]), the input of a run ([`dataset`]), names with a meaning ([`vocabulary`]), and how commands name a run ([`command_line`]). This crate does no I/O and prints nothing.
 //!
 //! All times are integer nanoseconds ([`time`]).
 
@@ -19,6 +19,7 @@ pub mod dataset;
 pub mod metric;
 pub mod number;
 pub mod retiming;
+pub mod row;
 mod spec;
 pub mod statistics;
 pub mod strings;
@@ -33,7 +34,8 @@ pub use arrow_array::RecordBatch;
 pub use arrow_schema::Schema;
 pub use capability::{Capabilities, Capability, Provider};
 pub use dataset::{Dataset, RunInfo, SPLIT_RANK, Source, TableSet, Warning};
-pub use metric::{COMPARISON_VIEWS, FailedTable, MetricSpec, MetricTable, Scope, Value};
+pub use metric::{COMPARISON_VIEWS, FailedTable, MetricSpec, MetricTable, Scope};
+pub use row::{Row, Value};
 pub use spec::{ColumnSpec, ColumnType, TableSpec, Unit};
 pub use strings::{StrId, Strings};
 pub use table_source::{Batches, Partition, ScanError, TableSource};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::row::{Row, Value};
 use crate::{Capability, Unit};
 
 /// Entity that one value of a metric describes.
@@ -123,7 +124,7 @@ impl MetricSpec {
     }
 }
 
-/// The rows of one view, for the evaluation of rules.
+/// The rows of a view or a query as values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricTable {
     /// View name.
@@ -150,42 +151,48 @@ impl MetricTable {
     pub fn index(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|(name, _)| name == column)
     }
-}
 
-/// One value of a row.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Value {
-    /// Null.
-    Null,
-    /// Boolean.
-    Bool(bool),
-    /// Integer.
-    Int(i64),
-    /// Float, never NaN.
-    Float(f64),
-    /// Text.
-    Text(String),
-}
+    /// Its rows, to read by the names of columns.
+    pub fn named_rows(&self) -> impl DoubleEndedIterator<Item = Row<'_>> + Clone {
+        self.rows.iter().map(|values| Row { columns: &self.columns, values })
+    }
 
-impl Value {
-    /// The number, if the value is one.
-    pub fn as_f64(&self) -> Option<f64> {
-        match self {
-            Self::Int(v) => Some(*v as f64),
-            Self::Float(v) => Some(*v),
-            Self::Null | Self::Bool(_) | Self::Text(_) => None,
-        }
+    /// The first of its rows.
+    pub fn first_row(&self) -> Option<Row<'_>> {
+        self.named_rows().next()
+    }
+
+    /// The rows of a view; none if it is not among the tables.
+    pub fn rows_of<'t>(
+        tables: &'t [Self],
+        view: &str,
+    ) -> impl DoubleEndedIterator<Item = Row<'t>> + Clone + use<'t> {
+        let table = tables.iter().find(|table| table.view == view);
+        table.into_iter().flat_map(Self::named_rows)
     }
 }
 
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Null => f.write_str("-"),
-            Self::Bool(v) => v.fmt(f),
-            Self::Int(v) => v.fmt(f),
-            Self::Float(v) => v.fmt(f),
-            Self::Text(v) => f.write_str(v),
-        }
+#[cfg(test)]
+mod tests {
+    use super::MetricTable;
+    use crate::{Unit, Value};
+
+    #[test]
+    fn rows_of_are_those_of_the_view_alone() {
+        let table = |view: &str, numbers: &[i64]| MetricTable {
+            view: view.to_owned(),
+            columns: vec![("step".to_owned(), Unit::None)],
+            rows: numbers.iter().map(|number| vec![Value::Int(*number)]).collect(),
+            when_empty: String::new(),
+        };
+        let tables = [table("empty", &[]), table("steps", &[3, 4])];
+        let steps = |view: &str| -> Vec<Option<i64>> {
+            MetricTable::rows_of(&tables, view).map(|row| row.integer("step")).collect()
+        };
+        assert_eq!(steps("steps"), [Some(3), Some(4)]);
+        assert_eq!(steps("empty"), []);
+        assert_eq!(steps("absent"), []);
+        assert!(tables[0].first_row().is_none());
+        assert_eq!(tables[1].first_row().and_then(|row| row.integer("step")), Some(3));
     }
 }

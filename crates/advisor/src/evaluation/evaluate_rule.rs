@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Environment;
 use trace_model::time::ns_to_ms;
-use trace_model::{Capability, MetricTable, Scope, Value};
+use trace_model::{Capability, MetricTable, Row, Scope, Value};
 
 use crate::evaluation::held_capabilities::missing;
 use crate::evaluation::run_traits::RunTraits;
@@ -45,39 +45,18 @@ pub(crate) struct StepTimes {
 
 impl StepTimes {
     pub(crate) fn read(tables: &[MetricTable]) -> Self {
-        let mut by_rank = BTreeMap::new();
-        if let Some(table) = tables.iter().find(|t| t.view == STEP_TIME_VIEW)
-            && let (Some(rank), Some(mean)) = (table.index("rank"), table.index("mean_ns"))
-        {
-            // In a trace without steps the whole recording is one row: that is not a step time.
-            let source = table.index("source");
-            let is_step =
-                |row: &[Value]| source.is_none_or(|i| row[i] != Value::Text("trace".to_owned()));
-            for row in table.rows.iter().filter(|row| is_step(row)) {
-                if let (Some(Value::Int(rank)), Some(mean)) =
-                    (row.get(rank), row.get(mean).and_then(Value::as_f64))
-                {
-                    by_rank.insert(*rank, mean);
-                }
-            }
-        }
-        Self { by_rank }
+        // In a trace without steps the whole recording is one row: that is not a step time.
+        let steps = MetricTable::rows_of(tables, STEP_TIME_VIEW)
+            .filter(|row| row.text("source") != Some("trace"));
+        let of_rank = |row: Row<'_>| row.integer("rank").zip(row.number("mean_ns"));
+        Self { by_rank: steps.filter_map(of_rank).collect() }
     }
 
     /// Step time for a row: its own, else that of its rank, else that of the slowest rank.
-    fn of(&self, table: &MetricTable, row: &[Value]) -> Option<f64> {
-        let column = |name: &str| table.index(name).and_then(|i| row.get(i));
-        if let Some(step) = column("step_ns").and_then(Value::as_f64)
-            && column("step_count") != Some(&Value::Int(0))
-        {
-            return Some(step);
-        }
-        if let Some(Value::Int(rank)) = column("rank")
-            && let Some(&step) = self.by_rank.get(rank)
-        {
-            return Some(step);
-        }
-        self.by_rank.values().copied().max_by(f64::total_cmp)
+    fn of(&self, row: Row<'_>) -> Option<f64> {
+        let own = row.number("step_ns").filter(|_| row.integer("step_count") != Some(0));
+        let of_rank = || self.by_rank.get(&row.integer("rank")?).copied();
+        own.or_else(of_rank).or_else(|| self.slowest())
     }
 
     /// The slowest ranks of a run with many; none if the run has few.
@@ -106,7 +85,7 @@ impl StepTimes {
 
 /// A row that a rule fires for.
 struct FiredRow<'t> {
-    row: &'t [Value],
+    row: Row<'t>,
     violation: Violation,
     ceiling: Option<f64>,
     keys: Columns,
@@ -135,32 +114,27 @@ pub(crate) fn evaluate_rule<'s>(
     let evaluator = RuleEvaluator::new(rule, env);
     let mut verdicts = RowVerdicts::default();
     let mut first_unknown = None;
-    let rank = table.index("rank");
-    for row in &table.rows {
-        let names = traits.names(&table.columns, row);
-        let rank = rank.and_then(|rank| match row.get(rank)? {
-            Value::Int(rank) => Some(*rank),
-            _ => None,
-        });
-        match evaluator.verdict(table, row, &names, traits.held_by(rank)) {
+    for row in table.named_rows() {
+        let names = traits.names(row);
+        match evaluator.verdict(row, &names, traits.held_by(row.integer("rank"))) {
             RowVerdict::Pass => verdicts.passed += 1,
             RowVerdict::Unknown { reason, needs } => {
                 verdicts.unknown += 1;
                 first_unknown.get_or_insert((row, reason, needs));
             }
             RowVerdict::Violation(violation) => {
-                let (ceiling, keys) = (evaluator.ceiling(&names), keys(rule, table, row));
+                let (ceiling, keys) = (evaluator.ceiling(&names), keys(rule, row));
                 verdicts.fired.push(FiredRow { row, violation, ceiling, keys });
             }
         }
     }
     if !verdicts.fired.is_empty() {
         verdicts.fired.sort_by(worse);
-        let context = traits.context(&table.columns, verdicts.fired[0].row);
+        let context = traits.context(verdicts.fired[0].row);
         RuleVerdict::Fired(Box::new(finding(rule, table, steps, env, &verdicts, &context)))
     } else if let Some((row, reason, needs)) = first_unknown {
         let rows = table.rows.len();
-        let reason = reason.render(env, &traits.context(&table.columns, row));
+        let reason = reason.render(env, &traits.context(row));
         let reason = if verdicts.unknown < rows {
             format!("{reason} ({} of {rows} {}s)", verdicts.unknown, rule.metric.scope)
         } else {
@@ -201,7 +175,7 @@ fn finding<'s>(
     let worst = &fired[0];
     let check = &rule.checks[worst.violation.check];
     let largest = largest_gain(fired);
-    let gain = gain(rule, table, steps, largest);
+    let gain = gain(rule, steps, largest);
     // Good programs meet popular thresholds too: a finding that is known to cost next to nothing is
     // shown on request only.
     let floor_pct = (rule.gain.floor * 100.0).max(NEGLIGIBLE_PCT);
@@ -215,7 +189,9 @@ fn finding<'s>(
     let (confidence, caveats) = confidence(rule, env, row_context);
     let gain_of = rule.gain.of.as_deref().and_then(|of| expr::Formula::new(env, of).ok());
     let mut shown = vec![worst.row];
-    shown.extend(largest.map(|(_, row)| row).filter(|row| !std::ptr::eq(*row, worst.row)));
+    shown.extend(
+        largest.map(|(_, row)| row).filter(|row| !std::ptr::eq(row.values, worst.row.values)),
+    );
     let value_sql = sql::of_rows(
         rule,
         table,
@@ -266,7 +242,7 @@ fn finding<'s>(
         fix_titles,
         unpredicted_pct: 0.0,
         plan_position: None,
-        evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(table, f.row)).collect(),
+        evidence: fired.iter().take(MAX_EVIDENCE).map(|f| evidence(&table.view, f.row)).collect(),
         left_out_fixes: Vec::new(),
         occurrences: None,
         source: Vec::new(),
@@ -281,17 +257,12 @@ fn finding<'s>(
 }
 
 /// The row with the largest gain, and that gain: synchronized ranks run at the pace of the slowest.
-fn largest_gain<'t>(fired: &[FiredRow<'t>]) -> Option<(f64, &'t [Value])> {
+fn largest_gain<'t>(fired: &[FiredRow<'t>]) -> Option<(f64, Row<'t>)> {
     let gains = fired.iter().filter_map(|f| Some((f.ceiling?, f.row)));
     gains.max_by(|(a, _), (b, _)| a.total_cmp(b))
 }
 
-fn gain(
-    rule: &Rule,
-    table: &MetricTable,
-    steps: &StepTimes,
-    largest: Option<(f64, &[Value])>,
-) -> GainEstimate {
+fn gain(rule: &Rule, steps: &StepTimes, largest: Option<(f64, Row<'_>)>) -> GainEstimate {
     let Some((ceiling, row)) = largest else {
         return GainEstimate::default();
     };
@@ -300,7 +271,7 @@ fn gain(
         share_pct: Some(round4(ceiling * 100.0)),
         low_pct: Some(round4(ceiling * rule.gain.low * 100.0)),
         high_pct: Some(round4(high * 100.0)),
-        ms_per_step: steps.of(table, row).map(|step_ns| round4(ns_to_ms(high * step_ns))),
+        ms_per_step: steps.of(row).map(|step_ns| round4(ns_to_ms(high * step_ns))),
         method: rule.gain.method,
         ..GainEstimate::default()
     }
@@ -345,16 +316,16 @@ fn severity_limits<'s>(
 
 fn affected(rule: &Rule, table: &MetricTable, verdicts: &RowVerdicts<'_>) -> Affected {
     let RowVerdicts { fired, passed, unknown } = verdicts;
-    let rows: Vec<&[Value]> = fired.iter().map(|f| f.row).collect();
-    let all: Vec<&[Value]> = table.rows.iter().map(Vec::as_slice).collect();
+    let rows: Vec<Row<'_>> = fired.iter().map(|f| f.row).collect();
+    let all: Vec<Row<'_>> = table.named_rows().collect();
     let by_step = rule.metric.scope == Scope::Step;
     let by_rank = rule.metric.scope.keys().contains(&"rank");
-    let ranks = |rows| if by_rank { numbers(table, "rank", rows) } else { BTreeSet::new() };
-    let steps = |rows: &[&[Value]]| by_step.then(|| numbers(table, "step", rows).len());
+    let ranks = |rows| if by_rank { numbers("rank", rows) } else { BTreeSet::new() };
+    let steps = |rows: &[Row<'_>]| by_step.then(|| numbers("step", rows).len());
     // A row that spans several steps has their number.
     let over = || {
-        let count = fired.first()?.row.get(table.index("step_count")?)?;
-        count.as_f64().filter(|count| *count >= 1.0).map(|count| count as usize)
+        let count = fired.first()?.row.number("step_count")?;
+        (count >= 1.0).then_some(count as usize)
     };
     let worst: Vec<AffectedRow> = fired
         .iter()
@@ -382,23 +353,14 @@ fn affected(rule: &Rule, table: &MetricTable, verdicts: &RowVerdicts<'_>) -> Aff
 }
 
 /// The integers of a column, each once.
-fn numbers(table: &MetricTable, column: &str, rows: &[&[Value]]) -> BTreeSet<i64> {
-    let Some(column) = table.index(column) else { return BTreeSet::new() };
-    let number = |row: &&[Value]| match row.get(column) {
-        Some(Value::Int(number)) => Some(*number),
-        _ => None,
-    };
-    rows.iter().filter_map(number).collect()
+fn numbers(column: &str, rows: &[Row<'_>]) -> BTreeSet<i64> {
+    rows.iter().filter_map(|row| row.integer(column)).collect()
 }
 
 /// The columns that identify a row of the rule's scope, where the table has them.
-fn keys(rule: &Rule, table: &MetricTable, row: &[Value]) -> Columns {
-    let scope_keys = rule.metric.scope.keys().iter();
-    Columns(
-        scope_keys
-            .filter_map(|key| Some(((*key).to_owned(), row.get(table.index(key)?)?.clone())))
-            .collect(),
-    )
+fn keys(rule: &Rule, row: Row<'_>) -> Columns {
+    let keys = rule.metric.scope.keys().iter();
+    Columns::of(keys.filter_map(|key| Some((*key, row.get(key)?))))
 }
 
 /// The keys of a row as a stable text: fingerprints of findings contain it.
@@ -425,18 +387,8 @@ fn join_keys(keys: &Columns, write: impl Fn(&str, &str) -> String) -> String {
     parts.join(", ")
 }
 
-fn evidence(table: &MetricTable, row: &[Value]) -> Evidence {
-    let integer = |name: &str| match table.index(name).and_then(|i| row.get(i)) {
-        Some(Value::Int(v)) => Some(*v),
-        _ => None,
-    };
-    let (ts_ns, dur_ns) = (integer("ts_ns"), integer("dur_ns"));
-    let is_range = ts_ns.is_some() && dur_ns.is_some();
-    let names = table.columns.iter().map(|(name, _)| name.clone());
-    Evidence {
-        view: table.view.clone(),
-        columns: Columns(names.zip(row.iter().cloned()).collect()),
-        ts_ns: ts_ns.filter(|_| is_range),
-        dur_ns: dur_ns.filter(|_| is_range),
-    }
+fn evidence(view: &str, row: Row<'_>) -> Evidence {
+    let range = row.integer("ts_ns").zip(row.integer("dur_ns"));
+    let (ts_ns, dur_ns) = range.unzip();
+    Evidence { view: view.to_owned(), columns: Columns::of(row.cells()), ts_ns, dur_ns }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::retiming::{FixEdits, Retiming, RetimingRequest};
-use trace_model::{MetricSpec, MetricTable, Value};
+use trace_model::{MetricSpec, MetricTable, Row, Value};
 
 use crate::evaluation::evaluate::drop_below_min_gain;
 use crate::language::fix::Fix;
@@ -167,26 +167,20 @@ fn attach_occurrences(finding: &mut Finding, tables: &[MetricTable], wall_ns: i6
 
 /// Reads the rows of [`sql::longest_ranges`].
 fn occurrences(table: &MetricTable, wall_ns: i64) -> Option<Occurrences> {
-    let integer = |row: &[Value], name: &str| match row.get(table.index(name)?)? {
-        Value::Int(number) => Some(*number),
-        _ => None,
-    };
-    let first = table.rows.first()?;
-    let count = usize::try_from(integer(first, sql::RANGE_COUNT)?).ok()?;
-    let sum_ns = integer(first, sql::RANGES_NS)?;
+    let first = table.first_row()?;
+    let count = usize::try_from(first.integer(sql::RANGE_COUNT)?).ok()?;
+    let sum_ns = first.integer(sql::RANGES_NS)?;
     let own = ["ts_ns", "dur_ns", sql::RANGE_COUNT, sql::RANGES_NS];
-    let time_range = |row: &Vec<Value>| {
+    let time_range = |row: Row<'_>| {
         let columns =
-            table.columns.iter().zip(row).filter(|((name, _), value)| {
-                !own.contains(&name.as_str()) && **value != Value::Null
-            });
+            row.cells().filter(|(name, value)| !own.contains(name) && **value != Value::Null);
         Some(TimeRange {
-            ts_ns: integer(row, "ts_ns")?,
-            dur_ns: integer(row, "dur_ns")?,
-            columns: Columns(columns.map(|((name, _), v)| (name.clone(), v.clone())).collect()),
+            ts_ns: row.integer("ts_ns")?,
+            dur_ns: row.integer("dur_ns")?,
+            columns: Columns::of(columns),
         })
     };
-    let mut longest: Vec<TimeRange> = table.rows.iter().filter_map(time_range).collect();
+    let mut longest: Vec<TimeRange> = table.named_rows().filter_map(time_range).collect();
     let timeline = timeline(&longest, wall_ns);
     longest.truncate(MAX_EVIDENCE);
     Some(Occurrences { count, sum_ns, longest, timeline })
@@ -230,12 +224,10 @@ fn timeline(ranges: &[TimeRange], wall_ns: i64) -> Vec<f64> {
 
 /// The source lines of the rows, each once.
 fn distinct_sources(table: &MetricTable) -> Vec<String> {
-    let mut lines = Vec::new();
-    for row in &table.rows {
-        if let Some(Value::Text(line)) = table.index("source").and_then(|i| row.get(i))
-            && !lines.contains(line)
-        {
-            lines.push(line.clone());
+    let mut lines: Vec<String> = Vec::new();
+    for line in table.named_rows().filter_map(|row| row.text("source")) {
+        if !lines.iter().any(|known| known == line) {
+            lines.push(line.to_owned());
         }
     }
     lines
@@ -249,17 +241,9 @@ const MIN_LINE_SHARE: f64 = 0.05;
 
 /// The source lines with the largest values of a column, over some ranks; over all if `ranks` is empty.
 fn top_lines(table: &MetricTable, column: &str, ranks: &[i64]) -> Vec<String> {
-    let (Some(rank), Some(source), Some(column)) =
-        (table.index("rank"), table.index("source"), table.index(column))
-    else {
-        return Vec::new();
-    };
     let mut by_line: BTreeMap<&str, f64> = BTreeMap::new();
-    for row in &table.rows {
-        let is_selected = is_of_ranks(&row[rank], ranks);
-        if let (true, Value::Text(line), Some(value)) =
-            (is_selected, &row[source], row[column].as_f64())
-        {
+    for row in table.named_rows().filter(|row| is_of_ranks(*row, ranks)) {
+        if let (Some(line), Some(value)) = (row.text("source"), row.number(column)) {
             *by_line.entry(line).or_default() += value;
         }
     }
@@ -270,6 +254,6 @@ fn top_lines(table: &MetricTable, column: &str, ranks: &[i64]) -> Vec<String> {
     lines.into_iter().take(MAX_LINES).map(|(line, _)| line.to_owned()).collect()
 }
 
-fn is_of_ranks(rank: &Value, ranks: &[i64]) -> bool {
-    ranks.is_empty() || matches!(rank, Value::Int(rank) if ranks.contains(rank))
+fn is_of_ranks(row: Row<'_>, ranks: &[i64]) -> bool {
+    ranks.is_empty() || row.integer("rank").is_some_and(|rank| ranks.contains(&rank))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trace_model::{Capabilities, Capability, MetricTable, Value};
+use trace_model::{Capabilities, Capability, MetricTable};
 
 /// The view with one row per rank and capability that it holds.
 pub(crate) const CAPABILITIES_VIEW: &str = "run_capabilities";
@@ -26,21 +26,19 @@ impl HeldCapabilities {
         let Some(table) = tables.iter().find(|table| table.view == CAPABILITIES_VIEW) else {
             return Self(None);
         };
-        let (Some(rank), Some(capability)) = (table.index("rank"), table.index("capability"))
-        else {
-            return Self(None);
-        };
-        if table.rows.is_empty() {
+        if table.rows.is_empty() || ["rank", "capability"].iter().any(|c| table.index(c).is_none())
+        {
             return Self(None);
         }
         let mut held = ByRank::default();
-        for row in &table.rows {
+        for row in table.named_rows() {
             // A later version of the program may have stored a name that this one does not know.
-            let Some(Value::Text(name)) = row.get(capability) else { continue };
-            let Some(capability) = Capability::parse(name) else { continue };
-            let of_rank = match row.get(rank) {
-                Some(Value::Int(rank)) => held.ranks.entry(*rank).or_default(),
-                _ => &mut held.run,
+            let Some(capability) = row.text("capability").and_then(Capability::parse) else {
+                continue;
+            };
+            let of_rank = match row.integer("rank") {
+                Some(rank) => held.ranks.entry(rank).or_default(),
+                None => &mut held.run,
             };
             of_rank.insert(capability);
             held.any.insert(capability);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use minijinja::Value as Jinja;
 use minijinja::value::Object;
 use trace_model::command_line::shell_words;
-use trace_model::{Capabilities, MetricTable, RunInfo, Unit, Value};
+use trace_model::{Capabilities, MetricTable, Row, RunInfo};
 
 use crate::evaluation::held_capabilities::HeldCapabilities;
 use crate::language::expr::{self, Context, RUN, RowNames};
@@ -42,10 +42,8 @@ pub(crate) struct RunTraits {
 impl RunTraits {
     /// The row of [`RUN_TRAITS_VIEW`], and how commands name the run; without the row nothing else is known.
     pub(crate) fn read(tables: &[MetricTable], run: &RunInfo) -> Self {
-        let table = tables.iter().find(|t| t.view == RUN_TRAITS_VIEW);
-        let row = table.and_then(|t| Some((t, t.rows.first()?)));
-        let mut traits =
-            row.map(|(table, row)| expr::context(&table.columns, row)).unwrap_or_default();
+        let row = MetricTable::rows_of(tables, RUN_TRAITS_VIEW).next();
+        let mut traits = expr::context(row.unwrap_or_default());
         traits.extend(named([PATH, INPUT, WHOLE_INPUT], run));
         Self::of(traits, HeldCapabilities::read(tables))
     }
@@ -75,14 +73,12 @@ impl RunTraits {
 
     /// Mean step before the profiler started, in ns, of the slowest rank; `None` if it was not timed.
     pub(crate) fn unprofiled_step_ns(&self) -> Option<i64> {
-        let run = self.context(&[], &[]).remove("run")?;
-        i64::try_from(run.get_attr("unprofiled_step_ns").ok()?).ok()
+        i64::try_from(self.traits.get_attr("unprofiled_step_ns").ok()?).ok()
     }
 
     /// Generation of the devices, such as `Hopper`; `CPU` without a device.
     pub(crate) fn device_family(&self) -> Option<String> {
-        let run = self.context(&[], &[]).remove("run")?;
-        run.get_attr("device_family").ok()?.as_str().map(str::to_owned)
+        self.traits.get_attr("device_family").ok()?.as_str().map(str::to_owned)
     }
 
     /// The capabilities that a rank of the run holds, or without a rank any of its ranks; `None` if unknown.
@@ -91,17 +87,13 @@ impl RunTraits {
     }
 
     /// The names that expressions see for a row.
-    pub(crate) fn names<'r>(
-        &'r self,
-        columns: &'r [(String, Unit)],
-        row: &'r [Value],
-    ) -> RowNames<'r> {
-        RowNames { columns, row, run: &self.traits }
+    pub(crate) fn names<'r>(&'r self, row: Row<'r>) -> RowNames<'r> {
+        RowNames { row, run: &self.traits }
     }
 
     /// The names that texts see for a row.
-    pub(crate) fn context(&self, columns: &[(String, Unit)], row: &[Value]) -> Context {
-        let mut context = expr::context(columns, row);
+    pub(crate) fn context(&self, row: Row<'_>) -> Context {
+        let mut context = expr::context(row);
         context.insert(RUN.to_owned(), self.traits.clone());
         context
     }
@@ -133,8 +125,8 @@ impl Object for Traits {
 
 #[cfg(test)]
 mod tests {
-    use trace_model::RunInfo;
     use trace_model::command_line::CommandOptions;
+    use trace_model::{Row, RunInfo};
 
     use super::RunTraits;
     use crate::language::expr::{environment, render};
@@ -150,14 +142,14 @@ mod tests {
 
     #[test]
     fn unknown_trait_is_none() {
-        let context = RunTraits::read(&[], &run()).context(&[], &[]);
+        let context = RunTraits::read(&[], &run()).context(Row::default());
         let text = "{{ run.is_training is none }} {{ 1 if run.is_training is not none else 2 }}";
         assert_eq!(render(&environment(), text, &context).as_deref(), Ok("True 2"));
     }
 
     #[test]
     fn commands_name_the_run_with_its_options() {
-        let context = RunTraits::read(&[], &run()).context(&[], &[]);
+        let context = RunTraits::read(&[], &run()).context(Row::default());
         for (text, expected) in [
             ("{{ run.path }}", "\"my run\""),
             ("{{ run.input }}", "\"my run\" --cycle 1 --steps 3-4"),
@@ -166,7 +158,7 @@ mod tests {
             assert_eq!(render(&environment(), text, &context).as_deref(), Ok(expected));
         }
         let before = RunInfo { path: "old/".to_owned(), ..RunInfo::default() };
-        let context = RunTraits::of_comparison(&before, &run()).context(&[], &[]);
+        let context = RunTraits::of_comparison(&before, &run()).context(Row::default());
         let text = "{{ run.before_path }} {{ run.before_input }} {{ run.path }}";
         let expected = "old/ old/ \"my run\"";
         assert_eq!(render(&environment(), text, &context).as_deref(), Ok(expected));

@@ -108,8 +108,8 @@ fn check_finding(rule: &Rule, test: &Test, finding: &Finding) -> Result<(), Stri
     // A finding shows the error of its texts in brackets; a test reports it.
     let env = expr::environment();
     let table = table(rule, test);
-    let context =
-        RunTraits::of_test(test, rule.is_comparison()).context(&table.columns, &table.rows[0]);
+    let row = table.first_row().unwrap_or_default();
+    let context = RunTraits::of_test(test, rule.is_comparison()).context(row);
     for text in [&rule.title, &rule.message] {
         text.render(&env, &context).map_err(|e| format!("`{}`: {e}", text.source()))?;
     }

@@ -1,7 +1,7 @@
 //! Evaluates one rule on one row: pass, violation, or unknown. Missing data is never a pass.
 
 use minijinja::Environment;
-use trace_model::{Capabilities, Capability, MetricTable, Value};
+use trace_model::{Capabilities, Capability, Row};
 
 use crate::evaluation::held_capabilities::missing;
 use crate::language::expr::{Context, Formula, Names, NoValue};
@@ -91,11 +91,10 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
         }
     }
 
-    /// The verdict on a row of `table`. `held`: the capabilities that the recording holds for the row, if known.
+    /// The verdict on a row. `held`: the capabilities that the recording holds for the row, if known.
     pub(crate) fn verdict(
         &self,
-        table: &MetricTable,
-        row: &[Value],
+        row: Row<'_>,
         names: &dyn Names,
         held: Option<Capabilities>,
     ) -> RowVerdict<'s> {
@@ -120,7 +119,7 @@ impl<'e, 's> RuleEvaluator<'e, 's> {
         let mut worst: Option<Violation> = None;
         let mut no_value = None;
         for (check, c) in self.rule.checks.iter().enumerate() {
-            let Some(value) = table.index(&c.column).and_then(|i| row.get(i)?.as_f64()) else {
+            let Some(value) = row.number(&c.column) else {
                 no_value.get_or_insert_with(|| NoValue::Null(c.column.clone()));
                 continue;
             };

@@ -11,7 +11,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Expression, Template, Value as Jinja};
 use trace_model::number::thousands;
 use trace_model::time::{NS_PER_MS, NS_PER_US, human};
-use trace_model::{Unit, Value};
+use trace_model::{Row, Unit, Value};
 
 use crate::language::template_syntax::{
     Mistake, RULES_NEEDING, check_expression, check_template, describe,
@@ -175,8 +175,7 @@ impl Names for Context {
 
 /// The columns of a row, and the traits of the run. Expressions read few columns, so no map of all columns is built.
 pub(crate) struct RowNames<'r> {
-    pub(crate) columns: &'r [(String, Unit)],
-    pub(crate) row: &'r [Value],
+    pub(crate) row: Row<'r>,
     pub(crate) run: &'r Jinja,
 }
 
@@ -185,8 +184,7 @@ impl Names for RowNames<'_> {
         if name == RUN {
             return Some(self.run.clone());
         }
-        let at = self.columns.iter().position(|(column, _)| column == name)?;
-        self.row.get(at).map(value)
+        self.row.get(name).map(value)
     }
 }
 
@@ -196,8 +194,8 @@ fn values(context: &Context) -> Jinja {
 }
 
 /// The columns of a row.
-pub(crate) fn context(columns: &[(String, Unit)], row: &[Value]) -> Context {
-    columns.iter().zip(row).map(|((name, _), cell)| (name.clone(), value(cell))).collect()
+pub(crate) fn context(row: Row<'_>) -> Context {
+    row.cells().map(|(name, cell)| (name.to_owned(), value(cell))).collect()
 }
 
 /// A value of a row.

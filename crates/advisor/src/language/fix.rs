@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use minijinja::Environment;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
+use trace_model::Row;
 use trace_model::retiming::{Edit, EditTarget, FittedEffect, PredictionError};
 
 use crate::evaluation::effects::HeldCount;
@@ -117,7 +118,7 @@ impl Fix {
         traits: &RunTraits,
         env: &Environment<'_>,
     ) -> Result<Self, LeftOutFix> {
-        let context = traits.context(&[], &[]);
+        let context = traits.context(Row::default());
         let text = |template: &str| {
             let text =
                 expr::render(env, template, &context).unwrap_or_else(|_| template.to_owned());

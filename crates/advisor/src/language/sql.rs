@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use trace_model::{MetricTable, Value};
+use trace_model::{MetricTable, Row, Value};
 
 use crate::language::expr;
 use crate::language::rule::Rule;
@@ -14,7 +14,7 @@ pub(crate) fn of_rows(
     table: &MetricTable,
     column: &str,
     gain: &[String],
-    rows: &[&[Value]],
+    rows: &[Row<'_>],
 ) -> String {
     let keys = rule.metric.scope.keys().iter().copied();
     let env = expr::environment();
@@ -29,7 +29,8 @@ pub(crate) fn of_rows(
     }
     let columns: Vec<String> = columns.into_iter().map(name).collect();
     let mut query = format!("SELECT {} FROM {}", columns.join(", "), origin(rule));
-    let mut conditions: Vec<String> = rows.iter().map(|row| condition(rule, table, row)).collect();
+    let mut conditions: Vec<String> =
+        rows.iter().map(|row| condition(rule, table, row.values)).collect();
     conditions.dedup();
     match conditions.as_slice() {
         [only] if only.is_empty() => {}

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use trace_model::{MetricTable, Value};
+use trace_model::{MetricTable, Row};
 
 use crate::report::finding::round4;
 
@@ -97,15 +97,11 @@ pub(crate) fn breakdown(tables: &[MetricTable], slowest_rank: Option<i64>) -> Op
 }
 
 fn of_host(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakdown> {
-    let work = tables.iter().find(|table| table.view == HOST_VIEW)?;
-    let number = |row: &[Value], name: &str| work.index(name).and_then(|at| row.get(at)?.as_f64());
-    let flag = |row: &[Value], name: &str| work.index(name).and_then(|at| row.get(at).cloned());
-    let is_of_rank = |row: &&Vec<Value>| {
-        slowest_rank.is_none_or(|rank| number(row, "rank") == Some(rank as f64))
-            && flag(row, "has_device") == Some(Value::Bool(false))
-            && flag(row, "uses_device") != Some(Value::Bool(true))
-    };
-    let row = work.rows.iter().find(is_of_rank)?;
+    let row = MetricTable::rows_of(tables, HOST_VIEW).find(|row| {
+        is_of_rank(*row, slowest_rank)
+            && row.flag("has_device") == Some(false)
+            && !row.is_true("uses_device")
+    })?;
     let mut parts = Vec::new();
     let mut left = 1.0_f64;
     let mut add = |cause: &str, is_busy, ratio: f64| {
@@ -115,45 +111,38 @@ fn of_host(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakdow
     };
     for (cause, is_busy, column) in HOST_PARTS {
         // An operator that ends after the window counts up to its end.
-        let ratio = number(row, column)?.clamp(0.0, left);
+        let ratio = row.number(column)?.clamp(0.0, left);
         left -= ratio;
         add(cause, is_busy, ratio);
     }
     add(OUTSIDE_OPERATORS, false, left);
     Some(Breakdown {
-        rank: number(row, "rank")? as i64,
+        rank: row.integer("rank")?,
         device: Breakdown::HOST,
-        window_ns: number(row, "window_ns")? as i64,
-        steps: number(row, "step_count")? as i64,
+        window_ns: row.integer("window_ns")?,
+        steps: row.integer("step_count")?,
         parts,
     })
 }
 
+fn is_of_rank(row: Row<'_>, rank: Option<i64>) -> bool {
+    rank.is_none_or(|rank| row.integer("rank") == Some(rank))
+}
+
 fn of_device(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakdown> {
-    let find = |view: &str| tables.iter().find(|table| table.view == view);
-    let (busy, idle) = (find(BUSY_VIEW)?, find(IDLE_VIEW)?);
-    let number = |table: &MetricTable, row: &[Value], name: &str| {
-        table.index(name).and_then(|at| row.get(at)?.as_f64())
-    };
-    let of_rank = |row: &&Vec<Value>| match slowest_rank {
-        Some(rank) => number(busy, row, "rank") == Some(rank as f64),
-        None => true,
-    };
-    let busy_ratio = |row: &[Value]| number(busy, row, "busy_ratio").unwrap_or(0.0);
-    let row = busy.rows.iter().filter(of_rank).rev();
-    let row = row.max_by(|a, b| busy_ratio(a).total_cmp(&busy_ratio(b)))?;
-    let key = |table: &MetricTable, row: &[Value]| {
-        Some((number(table, row, "rank")? as i64, number(table, row, "device")? as i64))
-    };
-    let (rank, device) = key(busy, row)?;
-    let idle_row = idle.rows.iter().find(|row| key(idle, row) == Some((rank, device)))?;
+    let busy = MetricTable::rows_of(tables, BUSY_VIEW).filter(|row| is_of_rank(*row, slowest_rank));
+    let busy = Row::largest(busy, "busy_ratio")?;
+    let key = |row: Row<'_>| Some((row.integer("rank")?, row.integer("device")?));
+    let (rank, device) = key(busy)?;
+    let mut idle = MetricTable::rows_of(tables, IDLE_VIEW);
+    let idle = idle.find(|row| key(*row) == Some((rank, device)))?;
     let mut parts = Vec::new();
     let mut known_ratio = 0.0;
     for (cause, view, column) in PARTS {
         let ratio = match (view, column) {
             (_, UNKNOWN) => 1.0 - known_ratio,
-            (BUSY_VIEW, column) => number(busy, row, column)?,
-            (_, column) => number(idle, idle_row, column)?,
+            (BUSY_VIEW, column) => busy.number(column)?,
+            (_, column) => idle.number(column)?,
         };
         known_ratio += ratio;
         if ratio > 1e-6 {
@@ -164,8 +153,8 @@ fn of_device(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakd
     Some(Breakdown {
         rank,
         device,
-        window_ns: number(busy, row, "window_ns")? as i64,
-        steps: number(busy, row, "step_count")? as i64,
+        window_ns: busy.integer("window_ns")?,
+        steps: busy.integer("step_count")?,
         parts,
     })
 }

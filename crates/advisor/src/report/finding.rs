@@ -430,6 +430,12 @@ impl BaselineState {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Columns(pub Vec<(String, Value)>);
 
+impl Columns {
+    pub(crate) fn of<'a>(cells: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
+        Self(cells.map(|(name, value)| (name.to_owned(), value.clone())).collect())
+    }
+}
+
 impl Serialize for Columns {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;

@@ -3,14 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type};
 use trace_advisor::Run;
 use trace_advisor::analyses::catalog;
-use trace_advisor::arrow;
-use trace_advisor::query::Window;
-use trace_advisor::trace_model::Unit;
+use trace_advisor::query::{Window, query_table};
+use trace_advisor::trace_model::{Row, Unit};
 
 use super::window;
 use crate::args::{AnalyzeArgs, RowFormat};
@@ -179,20 +175,19 @@ fn section_window(run: &Run, view: &str, lines: &[Line]) -> anyhow::Result<Optio
 }
 
 fn step_time(run: &Run, is_one_rank: bool) -> anyhow::Result<Vec<Line>> {
-    let query = "SELECT '' AS name, avg(mean_ns) AS mean_ns, avg(median_ns) AS median_ns, min(min_ns) AS min_ns, \
+    let query = "SELECT avg(mean_ns) AS mean_ns, avg(median_ns) AS median_ns, min(min_ns) AS min_ns, \
                  max(max_ns) AS max_ns FROM step_time_summary";
     let of_ranks = if is_one_rank { "" } else { " of all ranks" };
-    let line = |row: Row| {
-        let [mean, median, least, most] = row.numbers[..] else { return None };
+    lines(run, query, |row| {
+        let time = |name: &str| Some(value(row.number(name)?, Unit::Ns));
         Some(Line::Text(format!(
             "mean{of_ranks} {}, median {}, from {} to {}",
-            value(mean?, Unit::Ns),
-            value(median?, Unit::Ns),
-            value(least?, Unit::Ns),
-            value(most?, Unit::Ns),
+            time("mean_ns")?,
+            time("median_ns")?,
+            time("min_ns")?,
+            time("max_ns")?,
         )))
-    };
-    Ok(rows(run, query)?.into_iter().filter_map(line).collect())
+    })
 }
 
 fn step_breakdown(run: &Run) -> anyhow::Result<Vec<Line>> {
@@ -222,35 +217,31 @@ fn step_breakdown(run: &Run) -> anyhow::Result<Vec<Line>> {
 }
 
 fn gpu_use(run: &Run) -> anyhow::Result<Vec<Line>> {
-    let query = "SELECT '' AS name, min(busy_ratio), max(busy_ratio), min(idle_ratio), max(idle_ratio), count(*), \
-                 avg(sm_efficiency_ratio) FROM gpu_utilization";
-    let line = |row: Row| {
-        let [busy_least, busy_most, idle_least, idle_most, devices, efficiency] = row.numbers[..]
-        else {
-            return None;
+    let query = "SELECT min(busy_ratio) AS least_busy, max(busy_ratio) AS most_busy, min(idle_ratio) AS least_idle, \
+                 max(idle_ratio) AS most_idle, count(*) AS devices, avg(sm_efficiency_ratio) AS efficiency FROM gpu_utilization";
+    lines(run, query, |row| {
+        let ratio = |name: &str| Some(value(row.number(name)?, Unit::Ratio));
+        let range = |least: &str, most: &str| {
+            let (least, most) = (ratio(least)?, ratio(most)?);
+            Some(if least == most { least } else { format!("{least} to {most}") })
         };
-        let range = |least: f64, most: f64| {
-            let (least, most) = (value(least, Unit::Ratio), value(most, Unit::Ratio));
-            if least == most { least } else { format!("{least} to {most}") }
+        let of_devices = match row.count("devices") as usize {
+            1 => String::new(),
+            devices => format!("{}: ", plural(devices, "GPU")),
         };
-        let devices = devices? as usize;
-        let of_devices =
-            if devices == 1 { String::new() } else { format!("{}: ", plural(devices, "GPU")) };
-        let efficiency =
-            efficiency.map(|ratio| format!("; SMs in use {}", value(ratio, Unit::Ratio)));
+        let efficiency = ratio("efficiency").map(|ratio| format!("; SMs in use {ratio}"));
         Some(Line::Text(format!(
             "{of_devices}busy {}, idle {}{}",
-            range(busy_least?, busy_most?),
-            range(idle_least?, idle_most?),
+            range("least_busy", "most_busy")?,
+            range("least_idle", "most_idle")?,
             efficiency.unwrap_or_default(),
         )))
-    };
-    Ok(rows(run, query)?.into_iter().filter_map(line).collect())
+    })
 }
 
 fn idle_causes(run: &Run) -> anyhow::Result<Vec<Line>> {
     let query = format!(
-        "SELECT name, ns, ns / window_ns FROM \
+        "SELECT name, ns, ns / window_ns AS ratio FROM \
          (SELECT CAST(cause AS VARCHAR) AS name, CAST(sum(dur_ns) AS DOUBLE) AS ns \
           FROM idle_gap_causes GROUP BY CAST(cause AS VARCHAR)), \
          (SELECT sum(window_ns) AS window_ns FROM device_windows) \
@@ -279,7 +270,7 @@ fn collectives(run: &Run) -> anyhow::Result<Vec<Line>> {
 /// The query for the largest rows of a view by name, over all ranks, with their share of all of them.
 fn largest(view: &str, name: &str, measure: &str) -> String {
     format!(
-        "SELECT name, ns, ns / total_ns FROM \
+        "SELECT name, ns, ns / total_ns AS ratio FROM \
          (SELECT CAST({name} AS VARCHAR) AS name, CAST(sum({measure}) AS DOUBLE) AS ns \
           FROM {view} GROUP BY CAST({name} AS VARCHAR)), \
          (SELECT sum({measure}) AS total_ns FROM {view}) \
@@ -288,71 +279,49 @@ fn largest(view: &str, name: &str, measure: &str) -> String {
 }
 
 fn memory(run: &Run) -> anyhow::Result<Vec<Line>> {
-    let query = "SELECT '' AS name, rank, peak_allocated_bytes, peak_reserved_bytes, total_memory_bytes \
+    let query = "SELECT rank, peak_allocated_bytes, peak_reserved_bytes, total_memory_bytes \
                  FROM memory_peak WHERE peak_allocated_bytes > 0 \
                  ORDER BY peak_allocated_bytes DESC, rank, device LIMIT 1";
-    let line = |row: Row| {
-        let [rank, allocated, reserved, total] = row.numbers[..] else { return None };
-        let bytes = |bytes| value(bytes, Unit::Bytes);
-        let reserved = reserved.map(|reserved| format!(", {} reserved", bytes(reserved)));
-        let total = total.map(|total| format!(", of {}", bytes(total)));
+    lines(run, query, |row| {
+        let bytes = |name: &str| Some(value(row.number(name)?, Unit::Bytes));
+        let reserved = bytes("peak_reserved_bytes").map(|bytes| format!(", {bytes} reserved"));
+        let total = bytes("total_memory_bytes").map(|bytes| format!(", of {bytes}"));
         Some(Line::Text(format!(
             "peak {} allocated{}{} (rank {})",
-            bytes(allocated?),
+            bytes("peak_allocated_bytes")?,
             reserved.unwrap_or_default(),
             total.unwrap_or_default(),
-            rank? as i64
+            row.integer("rank")?
         )))
-    };
-    Ok(rows(run, query)?.into_iter().filter_map(line).collect())
+    })
 }
 
 fn stragglers(run: &Run) -> anyhow::Result<Vec<Line>> {
     let query = format!(
-        "SELECT concat('caused by rank ', CAST(rank AS VARCHAR)) AS name, caused_wait_ns, caused_wait_ratio \
-         FROM comm_stragglers WHERE caused_wait_ns > 0 ORDER BY caused_wait_ns DESC, rank LIMIT {LARGEST}"
+        "SELECT concat('caused by rank ', CAST(rank AS VARCHAR)) AS name, caused_wait_ns AS ns, \
+         caused_wait_ratio AS ratio FROM comm_stragglers WHERE caused_wait_ns > 0 ORDER BY caused_wait_ns DESC, rank LIMIT {LARGEST}"
     );
     bars(run, &query)
 }
 
-/// A row of a query whose first column is a name, and the others numbers.
-struct Row {
-    name: String,
-    numbers: Vec<Option<f64>>,
+fn lines(
+    run: &Run,
+    query: &str,
+    line: impl Fn(Row<'_>) -> Option<Line>,
+) -> anyhow::Result<Vec<Line>> {
+    let table = query_table("overview", &run.sql(query)?)?;
+    Ok(table.named_rows().filter_map(line).collect())
 }
 
-fn rows(run: &Run, query: &str) -> anyhow::Result<Vec<Row>> {
-    let mut found = Vec::new();
-    for batch in run.sql(query)? {
-        let names = cast(batch.column(0), &DataType::Utf8)?;
-        let names = names.as_string::<i32>();
-        let numbers = numbers(&batch)?;
-        for row in 0..batch.num_rows() {
-            let name = if names.is_null(row) { String::new() } else { names.value(row).to_owned() };
-            let numbers = numbers.iter().map(|column| column.get(row).copied().flatten()).collect();
-            found.push(Row { name, numbers });
-        }
-    }
-    Ok(found)
-}
-
-/// All columns but the first.
-fn numbers(batch: &RecordBatch) -> anyhow::Result<Vec<Vec<Option<f64>>>> {
-    let column = |array: &arrow::array::ArrayRef| {
-        let numbers = cast(array, &DataType::Float64)?;
-        Ok(numbers.as_primitive::<Float64Type>().iter().collect())
-    };
-    batch.columns()[1..].iter().map(column).collect()
-}
-
-/// The rows of a query for names, nanoseconds and shares.
+/// The rows of a query for `name`, `ns` and `ratio`.
 fn bars(run: &Run, query: &str) -> anyhow::Result<Vec<Line>> {
-    let line = |row: Row| {
-        let [ns, ratio] = row.numbers[..] else { return None };
-        let ratio = ratio.unwrap_or_default();
-        Some(Line::Bar { name: row.name, value: value(ns?, Unit::Ns), ratio })
-    };
-    Ok(rows(run, query)?.into_iter().filter_map(line).collect())
+    lines(run, query, |row| {
+        Some(Line::Bar {
+            name: row.text_or_empty("name").to_owned(),
+            value: value(row.number("ns")?, Unit::Ns),
+            ratio: row.number("ratio").unwrap_or_default(),
+        })
+    })
 }
 
 impl Section {

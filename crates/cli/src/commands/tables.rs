@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use trace_advisor::Run;
 use trace_advisor::analyses::{DEVICES, catalog};
-use trace_advisor::arrow::array::{ArrayRef, AsArray, StringArray};
-use trace_advisor::arrow::datatypes::Int64Type;
+use trace_advisor::arrow::array::{ArrayRef, StringArray};
 use trace_advisor::ingest::Location;
-use trace_advisor::query::ViewDef;
+use trace_advisor::query::{ViewDef, query_table};
 use trace_advisor::trace_model::suggest::nearest;
 use trace_advisor::trace_model::tables::{self, TABLES};
 use trace_advisor::trace_model::{Capability, RecordBatch, TableSpec, Unit};
@@ -247,8 +246,7 @@ fn event_kinds(run: &Run, all: bool, console: &mut Console) -> anyhow::Result<()
     rows::write(&batches, RowFormat::Table, &mut console.out, console.out_terminal)?;
     let count =
         run.sql(&format!("SELECT count(*) AS kinds FROM ({kinds}) WHERE stored_in IS NOT NULL"))?;
-    let kinds =
-        count.first().map_or(0, |batch| batch.column(0).as_primitive::<Int64Type>().value(0));
+    let kinds = query_table("kinds", &count)?.first_row().map_or(0, |row| row.count("kinds"));
     let hidden = usize::try_from(kinds).unwrap_or(0).saturating_sub(shown);
     if hidden > 0 {
         writeln!(console.out, "... and {hidden} more kinds (--all shows them)")?;

@@ -3,10 +3,8 @@
 use std::fmt;
 
 use trace_advisor::Run;
-use trace_advisor::arrow::array::AsArray as _;
-use trace_advisor::arrow::compute::cast;
-use trace_advisor::arrow::datatypes::{DataType, Int64Type};
-use trace_advisor::query::{ViewDef, Window};
+use trace_advisor::query::{ViewDef, Window, query_table};
+use trace_advisor::trace_model::Row;
 
 /// The tables to read for a view and its caption.
 pub(super) fn query_hint(view: &str) -> String {
@@ -75,13 +73,9 @@ impl fmt::Display for Steps {
 
 /// The steps that a query selects, if there are any.
 fn steps(run: &Run, query: &str) -> anyhow::Result<Option<Steps>> {
-    let batches = run.sql(&format!("SELECT min(step), max(step) FROM ({query})"))?;
-    let number = |column: usize| -> anyhow::Result<Option<i64>> {
-        let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else {
-            return Ok(None);
-        };
-        let numbers = cast(batch.column(column), &DataType::Int64)?;
-        Ok(numbers.as_primitive::<Int64Type>().iter().next().flatten())
-    };
-    Ok(number(0)?.zip(number(1)?).map(|(first, last)| Steps { first, last }))
+    let query = format!("SELECT min(step) AS least, max(step) AS most FROM ({query})");
+    let table = query_table("steps", &run.sql(&query)?)?;
+    let steps =
+        |row: Row<'_>| Some(Steps { first: row.integer("least")?, last: row.integer("most")? });
+    Ok(table.first_row().and_then(steps))
 }

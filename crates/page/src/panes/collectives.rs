@@ -37,7 +37,7 @@ pub(super) fn collectives(source: &Source<'_>) -> Result<Pane, Error> {
     let mut blocks = Vec::new();
     let order = "comm_ns DESC NULLS LAST, rank, name, backend";
     // Planning the rest takes longer than this.
-    let has_any = !source.query("SELECT 1 AS one FROM comm_collectives LIMIT 1")?.is_empty();
+    let has_any = !source.query("SELECT 1 AS one FROM comm_collectives LIMIT 1")?.rows.is_empty();
     let by_name = has_any
         .then(|| source.table_where("By kind and rank", "comm_by_name", BY_NAME, "true", order))
         .transpose()?;
@@ -74,24 +74,24 @@ fn bandwidth(source: &Source<'_>) -> Result<Option<Scatter>, Error> {
          GROUP BY c.name, c.message_bytes ORDER BY sum_ns DESC, name, message_bytes LIMIT {MAX_POINTS}",
         source.rank
     );
-    let rows = source.query(&sql)?;
-    let points: Vec<Point> = rows
-        .iter()
+    let table = source.query(&sql)?;
+    let points: Vec<Point> = table
+        .named_rows()
         .filter_map(|row| {
-            let (size, ns) = (row.num("message_bytes")?, row.num("transfer_ns")?);
-            let calls = row.int("calls")?;
+            let (size, ns) = (row.number("message_bytes")?, row.number("transfer_ns")?);
+            let calls = row.integer("calls")?;
             let times = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
-            let label = format!("{} of {}, {times}", row.text("name"), human_bytes(size));
+            let label = format!("{} of {}, {times}", row.text_or_empty("name"), human_bytes(size));
             Some(Point(
                 rounded(size),
                 rounded(size / ns.max(1.0)),
-                rounded(row.num("sum_ns")?),
-                short(row.text("name")),
+                rounded(row.number("sum_ns")?),
+                short(row.text_or_empty("name")),
                 short(&label),
             ))
         })
         .collect();
-    let is_matched = rows.iter().any(|row| row.int("matched").unwrap_or(0) > 0);
+    let is_matched = table.named_rows().any(|row| row.count("matched") > 0);
     let over =
         if is_matched { "while data moves" } else { "over the whole call, waiting included" };
     Ok((!points.is_empty()).then_some(Scatter {

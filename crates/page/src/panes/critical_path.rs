@@ -26,10 +26,12 @@ pub(super) fn critical_path(source: &Source<'_>) -> Result<Pane, Error> {
         "SELECT bound_by, dur_ns FROM critical_path_summary WHERE rank = {} AND dur_ns > 0 ORDER BY dur_ns DESC, bound_by",
         source.rank
     );
-    let rows = source.query(&sql)?;
-    let parts: Vec<(String, f64)> = rows
-        .iter()
-        .filter_map(|row| Some((bound(row.text("bound_by")), rounded(row.num("dur_ns")?))))
+    let table = source.query(&sql)?;
+    let parts: Vec<(String, f64)> = table
+        .named_rows()
+        .filter_map(|row| {
+            Some((bound(row.text_or_empty("bound_by")), rounded(row.number("dur_ns")?)))
+        })
         .collect();
     if !parts.is_empty() {
         let bars = |title: &str, rows: Vec<BarRow>| {
@@ -69,11 +71,11 @@ fn by_step(source: &Source<'_>) -> Result<Vec<BarRow>, Error> {
         "SELECT step, bound_by, dur_ns FROM critical_path_by_step WHERE rank = {} AND dur_ns > 0 ORDER BY step, dur_ns DESC, bound_by",
         source.rank
     );
-    let rows = source.query(&sql)?;
+    let table = source.query(&sql)?;
     let mut steps: BTreeMap<i64, Vec<(String, f64)>> = BTreeMap::new();
-    for row in rows.iter() {
-        let (Some(step), Some(ns)) = (row.int("step"), row.num("dur_ns")) else { continue };
-        steps.entry(step).or_default().push((bound(row.text("bound_by")), rounded(ns)));
+    for row in table.named_rows() {
+        let (Some(step), Some(ns)) = (row.integer("step"), row.number("dur_ns")) else { continue };
+        steps.entry(step).or_default().push((bound(row.text_or_empty("bound_by")), rounded(ns)));
     }
     let rows = steps.into_iter().take(MAX_STEPS);
     Ok(rows.map(|(step, parts)| BarRow { label: format!("step {step}"), parts }).collect())

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 use trace_advisor::compare::owner_phrase;
+use trace_advisor::trace_model::Row;
 use trace_advisor::trace_model::number::human_bytes;
 
 use super::Source;
 use crate::blocks::{Boxes, PlacedBox};
 use crate::clean::short;
-use crate::rows::Row;
 
 /// Positions in a row, from its left to its right.
 const WIDTH: f64 = 4000.0;
@@ -24,8 +24,8 @@ const NARROW: f64 = 2.0;
 
 /// The memory that a row is about: `snapshot 0, cuda:0`, `cpu` of the allocator events of a trace.
 pub(super) fn place(row: Row<'_>) -> String {
-    let memory = short(row.text("memory"));
-    row.int("snapshot").map_or_else(|| memory.clone(), |n| format!("snapshot {n}, {memory}"))
+    let memory = short(row.text_or_empty("memory"));
+    row.integer("snapshot").map_or_else(|| memory.clone(), |n| format!("snapshot {n}, {memory}"))
 }
 
 /// The call stacks that hold memory at the peak, callers above what they call; of the memory that holds most.
@@ -35,10 +35,10 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
          WHERE rank = {} AND bytes > 0 AND depth < {MAX_DEPTH} ORDER BY snapshot, memory, number",
         source.rank
     );
-    let rows = source.query(&sql)?;
+    let table = source.query(&sql)?;
     let mut totals: BTreeMap<String, f64> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.int("depth") == Some(0)) {
-        *totals.entry(place(row)).or_default() += row.num("bytes").unwrap_or(0.0);
+    for row in table.named_rows().filter(|row| row.integer("depth") == Some(0)) {
+        *totals.entry(place(row)).or_default() += row.number("bytes").unwrap_or(0.0);
     }
     let largest = totals.iter().max_by(|a, b| a.1.total_cmp(b.1).then_with(|| b.0.cmp(a.0)));
     let Some((memory, total)) = largest else { return Ok(None) };
@@ -46,8 +46,10 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
     // Where the next frame of each depth begins.
     let mut next: Vec<f64> = vec![0.0];
     let mut depth_count = 0;
-    for row in rows.iter().filter(|row| place(*row) == *memory) {
-        let (Some(depth), Some(bytes)) = (row.int("depth"), row.num("bytes")) else { continue };
+    for row in table.named_rows().filter(|row| place(*row) == *memory) {
+        let (Some(depth), Some(bytes)) = (row.integer("depth"), row.number("bytes")) else {
+            continue;
+        };
         let depth = depth.clamp(0, MAX_DEPTH) as usize;
         next.resize(depth + 1, 0.0);
         let from = next[depth];
@@ -63,7 +65,7 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
             width.round() as i64,
             depth,
             String::new(),
-            short(row.text("frame").trim()),
+            short(row.text_or_empty("frame").trim()),
             bytes,
         ));
     }
@@ -86,13 +88,13 @@ pub(super) fn map(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
          ORDER BY snapshot, memory, moment, size_class, stream, segment_address, offset_bytes",
         source.rank
     );
-    let rows = source.query(&sql)?;
+    let table = source.query(&sql)?;
     let mut totals: BTreeMap<(i64, String, &str), i64> = BTreeMap::new();
-    for row in rows.iter() {
-        let moment = row.text("moment");
+    for row in table.named_rows() {
+        let moment = row.text_or_empty("moment");
         let order = ["end", "peak", "oom"].iter().position(|m| *m == moment).unwrap_or(0) as i64;
         let total = totals.entry((-order, place(row), moment)).or_default();
-        *total = total.saturating_add(row.int("bytes").unwrap_or(0));
+        *total = total.saturating_add(row.integer("bytes").unwrap_or(0));
     }
     let first = totals.keys().next().map(|key| key.0);
     let of_moment = totals.iter().filter(|(key, _)| Some(key.0) == first);
@@ -102,15 +104,18 @@ pub(super) fn map(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
     let line = (*total / MAP_ROWS).max(1);
     let mut boxes: Vec<PlacedBox> = Vec::new();
     let (mut at, mut segment, mut segments) = (0_i64, None, 0_usize);
-    for row in rows.iter().filter(|row| row.text("moment") == *moment && place(*row) == *memory) {
-        let address = row.int("segment_address");
+    for row in table
+        .named_rows()
+        .filter(|row| row.text_or_empty("moment") == *moment && place(*row) == *memory)
+    {
+        let address = row.integer("segment_address");
         if segment != Some(address) {
             segment = Some(address);
             segments += 1;
         }
-        let bytes = row.int("bytes").unwrap_or(0).max(0);
-        let owner = owner_phrase(row.text("owner"));
-        let text = match row.text("place") {
+        let bytes = row.integer("bytes").unwrap_or(0).max(0);
+        let owner = owner_phrase(row.text_or_empty("owner"));
+        let text = match row.text_or_empty("place") {
             "" => format!("segment {segments}"),
             place => format!("{}, segment {segments}", short(place)),
         };

@@ -81,13 +81,13 @@ fn by_rank(source: &Source<'_>) -> Result<Option<Bars>, Error> {
         "SELECT rank, device, window_ns, idle_ns, {} FROM (SELECT *, {UNKNOWN} AS unknown_ns FROM gpu_idle_causes) ORDER BY idle_ns DESC, rank, device LIMIT {MAX_RANKS}",
         columns.join(", ")
     );
-    let rows = source.query(&sql)?;
-    let mut bars: Vec<(i64, i64, BarRow)> = rows
-        .iter()
+    let table = source.query(&sql)?;
+    let mut bars: Vec<(i64, i64, BarRow)> = table
+        .named_rows()
         .filter_map(|row| {
-            let (rank, device) = (row.int("rank")?, row.int("device")?);
+            let (rank, device) = (row.integer("rank")?, row.integer("device")?);
             let part = |(column, name): &(&str, &str)| {
-                Some(((*name).to_owned(), rounded(row.num(column).filter(|ns| *ns > 0.0)?)))
+                Some(((*name).to_owned(), rounded(row.number(column).filter(|ns| *ns > 0.0)?)))
             };
             let parts = CAUSES.iter().filter_map(part).collect();
             Some((rank, device, BarRow { label: format!("rank {rank}, GPU {device}"), parts }))
@@ -114,7 +114,7 @@ fn over_time(source: &Source<'_>) -> Result<Option<Area>, Error> {
     );
     let window = source.query(&sql)?;
     let Some((start, end)) =
-        window.first().and_then(|row| Some((row.int("start_ns")?, row.int("end_ns")?)))
+        window.first_row().and_then(|row| Some((row.integer("start_ns")?, row.integer("end_ns")?)))
     else {
         return Ok(None);
     };
@@ -130,17 +130,20 @@ fn over_time(source: &Source<'_>) -> Result<Option<Area>, Error> {
          FROM idle_gap_causes WHERE rank = {} AND device = {device} GROUP BY 1, 2, {short} ORDER BY 1, 2",
         source.rank
     );
-    let rows = source.query(&sql)?;
-    if rows.is_empty() {
+    let table = source.query(&sql)?;
+    if table.rows.is_empty() {
         return Ok(None);
     }
     let bins = BINS as usize;
     let mut by_cause: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for row in rows.iter() {
-        let (Some(at), Some(dur)) = (row.int("at_ns"), row.int("idle_ns")) else { continue };
-        let series =
-            by_cause.entry(cause_number(row.text("cause"))).or_insert_with(|| vec![0.0; bins]);
-        let next = row.int("next_ns").filter(|ns| *ns > 0);
+    for row in table.named_rows() {
+        let (Some(at), Some(dur)) = (row.integer("at_ns"), row.integer("idle_ns")) else {
+            continue;
+        };
+        let series = by_cause
+            .entry(cause_number(row.text_or_empty("cause")))
+            .or_insert_with(|| vec![0.0; bins]);
+        let next = row.integer("next_ns").filter(|ns| *ns > 0);
         let next = next.map(|ns| (at.saturating_add(width), ns));
         for (at, dur) in std::iter::once((at, dur)).chain(next) {
             let (mut from, to) = (at.max(start), at.saturating_add(dur).min(end));

@@ -5,7 +5,7 @@ use trace_advisor::Error;
 use super::{Source, pane};
 use crate::blocks::{BarRow, Bars, Block, Line, Pane, Point, Scatter, rounded};
 use crate::clean::short;
-use crate::rows::when_empty;
+use crate::queries::when_empty;
 
 /// Operators that the roofline shows, those with most time first.
 const MAX_POINTS: usize = 250;
@@ -65,12 +65,12 @@ fn families(source: &Source<'_>) -> Result<Option<Bars>, Error> {
         columns.join(", "),
         source.rank
     );
-    let rows = source.query(&sql)?;
-    let Some(row) = rows.first() else { return Ok(None) };
+    let table = source.query(&sql)?;
+    let Some(row) = table.first_row() else { return Ok(None) };
     let mut bars: Vec<BarRow> = FAMILIES
         .iter()
         .filter_map(|(column, name)| {
-            let ns = row.num(column).filter(|ns| *ns > 0.0)?;
+            let ns = row.number(column).filter(|ns| *ns > 0.0)?;
             Some(BarRow {
                 label: (*name).to_owned(),
                 parts: vec![((*name).to_owned(), rounded(ns))],
@@ -78,7 +78,7 @@ fn families(source: &Source<'_>) -> Result<Option<Bars>, Error> {
         })
         .collect();
     bars.sort_by(|a, b| b.parts[0].1.total_cmp(&a.parts[0].1));
-    let all = row.num("kernel_ns").unwrap_or(0.0);
+    let all = row.number("kernel_ns").unwrap_or(0.0);
     bars.insert(
         0,
         BarRow {
@@ -97,28 +97,28 @@ fn roofline(source: &Source<'_>) -> Result<Option<Scatter>, Error> {
          ORDER BY kernel_ns DESC, name, shapes LIMIT {MAX_POINTS}",
         source.rank
     );
-    let rows = source.query(&sql)?;
-    let points: Vec<Point> = rows
-        .iter()
+    let table = source.query(&sql)?;
+    let points: Vec<Point> = table
+        .named_rows()
         .filter_map(|row| {
-            let efficiency = row.num("efficiency_ratio");
+            let efficiency = row.number("efficiency_ratio");
             let efficiency = efficiency
                 .map(|ratio| format!(", {:.0} % of the roofline", ratio * 100.0))
                 .unwrap_or_default();
             let label = format!(
                 "{} {} {}{efficiency}",
-                row.text("name"),
-                row.text("shapes"),
-                row.text("dtype")
+                row.text_or_empty("name"),
+                row.text_or_empty("shapes"),
+                row.text_or_empty("dtype")
             );
-            let bound = match row.text("bound") {
+            let bound = match row.text_or_empty("bound") {
                 "" => "unknown bound".to_owned(),
                 bound => format!("bound by {bound}"),
             };
             Some(Point(
-                rounded(row.num("flop_per_byte")?),
-                rounded(row.num("tflops_per_s")?),
-                rounded(row.num("kernel_ns")?),
+                rounded(row.number("flop_per_byte")?),
+                rounded(row.number("tflops_per_s")?),
+                rounded(row.number("kernel_ns")?),
                 bound,
                 short(&label),
             ))
@@ -136,8 +136,8 @@ fn roofline(source: &Source<'_>) -> Result<Option<Scatter>, Error> {
     let highest = points.iter().map(|p| p.0).fold(0.0, f64::max) * 4.0;
     let roofs = source.query(&sql)?;
     let mut lines: Vec<Line> = Vec::new();
-    let memory = roofs.iter().filter_map(|row| row.num("gb_per_s")).fold(0.0, f64::max);
-    let best = roofs.iter().filter_map(|row| row.num("tflops")).fold(0.0, f64::max);
+    let memory = roofs.named_rows().filter_map(|row| row.number("gb_per_s")).fold(0.0, f64::max);
+    let best = roofs.named_rows().filter_map(|row| row.number("tflops")).fold(0.0, f64::max);
     if memory > 0.0 {
         let end = if best > 0.0 { best * 1000.0 / memory } else { highest };
         let start = lowest.min(end / 2.0);
@@ -148,11 +148,11 @@ fn roofline(source: &Source<'_>) -> Result<Option<Scatter>, Error> {
                 (rounded(end), rounded(end * memory / 1000.0)),
             ],
         });
-        for row in roofs.iter() {
-            let Some(tflops) = row.num("tflops").filter(|t| *t > 0.0) else { continue };
+        for row in roofs.named_rows() {
+            let Some(tflops) = row.number("tflops").filter(|t| *t > 0.0) else { continue };
             let start = tflops * 1000.0 / memory;
             lines.push(Line {
-                label: format!("{}, {tflops:.0} TFLOP/s", short(row.text("dtype"))),
+                label: format!("{}, {tflops:.0} TFLOP/s", short(row.text_or_empty("dtype"))),
                 points: vec![
                     (rounded(start), rounded(tflops)),
                     (rounded(highest.max(start * 3.0)), rounded(tflops)),

@@ -53,17 +53,17 @@ fn facts(source: &Source<'_>) -> Result<Option<Block>, Error> {
         "SELECT wait_ratio, pattern, worker_count, workers_needed_count, worker_batch_ns, compute_ns FROM loader_fetches WHERE rank = {}",
         source.rank
     );
-    let rows = source.query(&sql)?;
-    let Some(row) = rows.first() else { return Ok(None) };
+    let table = source.query(&sql)?;
+    let Some(row) = table.first_row() else { return Ok(None) };
     let mut items = Vec::new();
     let mut add =
         |name: &str, text: Option<String>| items.extend(text.map(|text| (name.to_owned(), text)));
-    add("Waiting for batches", row.num("wait_ratio").map(percent));
-    add("Pattern", Some(row.text("pattern").to_owned()).filter(|text| !text.is_empty()));
-    add("A worker needs per batch", row.num("worker_batch_ns").map(human));
-    add("A step without waiting", row.num("compute_ns").map(human));
-    add("Workers", row.int("worker_count").map(|count| count.to_string()));
-    add("Workers needed", row.int("workers_needed_count").map(|count| count.to_string()));
+    add("Waiting for batches", row.number("wait_ratio").map(percent));
+    add("Pattern", row.text("pattern").map(str::to_owned));
+    add("A worker needs per batch", row.number("worker_batch_ns").map(human));
+    add("A step without waiting", row.number("compute_ns").map(human));
+    add("Workers", row.integer("worker_count").map(|count| count.to_string()));
+    add("Workers needed", row.integer("workers_needed_count").map(|count| count.to_string()));
     Ok((!items.is_empty()).then_some(Block::Facts { items }))
 }
 
@@ -72,11 +72,11 @@ fn by_fetch(source: &Source<'_>) -> Result<Option<Area>, Error> {
         "SELECT wait_ns, batch_ns FROM loader_fetches_by_step WHERE rank = {} ORDER BY ts_ns LIMIT {MAX_FETCHES}",
         source.rank
     );
-    let rows = source.query(&sql)?;
-    if rows.is_empty() {
+    let table = source.query(&sql)?;
+    if table.rows.is_empty() {
         return Ok(None);
     }
-    let column = |name: &str| rows.iter().map(|row| row.num(name).map(rounded)).collect();
+    let column = |name: &str| table.named_rows().map(|row| row.number(name).map(rounded)).collect();
     Ok(Some(Area {
         title: "Each fetch: waiting for the batch, then working on it".to_owned(),
         x_label: "fetch".to_owned(),
@@ -84,7 +84,7 @@ fn by_fetch(source: &Source<'_>) -> Result<Option<Area>, Error> {
         unit: "ns",
         is_stacked: true,
         is_small: false,
-        x: (0..=rows.len()).map(|i| i as f64).collect(),
+        x: (0..=table.rows.len()).map(|i| i as f64).collect(),
         series: vec![
             Series { name: "data loading".to_owned(), y: column("wait_ns") },
             Series { name: "the batch".to_owned(), y: column("batch_ns") },

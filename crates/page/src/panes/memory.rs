@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 use trace_advisor::compare::owner_phrase;
-use trace_advisor::trace_model::Value;
 
 use super::{POINTS, Source, held, pane, snapshots};
 use crate::blocks::{Area, BarRow, Bars, Block, Pane, Series, rounded};
@@ -88,16 +87,18 @@ fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
          FROM memory_log WHERE rank = {0}) CROSS JOIN memory_log WHERE rank = {0} GROUP BY memory, start_ns, width_ns, bin ORDER BY memory, bin",
         source.rank
     );
-    let rows = source.query(&sql)?;
-    let ends = rows.first().and_then(|row| Some((row.int("start_ns")?, row.int("width_ns")?)));
+    let table = source.query(&sql)?;
+    let ends = table
+        .first_row()
+        .and_then(|row| Some((row.integer("start_ns")?, row.integer("width_ns")?)));
     let Some((start, width)) = ends else { return Ok(Vec::new()) };
     let mut curves: BTreeMap<&str, Curve> = BTreeMap::new();
-    for row in rows.iter() {
-        let Some(bin) = row.int("bin") else { continue };
-        let curve = curves.entry(row.text("memory")).or_default();
-        curve.events += row.int("events").unwrap_or(0);
-        curve.allocated.extend(row.num("allocated").map(|value| (bin, value)));
-        curve.reserved.extend(row.num("reserved").map(|value| (bin, value)));
+    for row in table.named_rows() {
+        let Some(bin) = row.integer("bin") else { continue };
+        let curve = curves.entry(row.text_or_empty("memory")).or_default();
+        curve.events += row.count("events");
+        curve.allocated.extend(row.number("allocated").map(|value| (bin, value)));
+        curve.reserved.extend(row.number("reserved").map(|value| (bin, value)));
     }
     let mut by_events: Vec<(i64, &str)> =
         curves.iter().map(|(memory, curve)| (-curve.events, *memory)).collect();
@@ -105,7 +106,7 @@ fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
     for (_, memory) in by_events.into_iter().skip(MAX_MEMORIES) {
         curves.remove(memory);
     }
-    let is_change = rows.iter().any(|row| row.get("is_change") == Some(&Value::Bool(true)));
+    let is_change = table.named_rows().any(|row| row.is_true("is_change"));
     let x: Vec<f64> = (0..=POINTS).map(|bin| (start + bin * width) as f64).collect();
     let area = |(memory, curve): (&str, Curve)| curve.area(memory, is_change, x.clone());
     Ok(curves.into_iter().map(area).collect())
@@ -162,11 +163,12 @@ fn owners(source: &Source<'_>) -> Result<Option<Bars>, Error> {
          GROUP BY memory, owner ORDER BY memory, bytes DESC, owner",
         source.rank
     );
-    let rows = source.query(&sql)?;
+    let table = source.query(&sql)?;
     let mut bars: Vec<BarRow> = Vec::new();
-    for row in rows.iter() {
-        let label = short(row.text("memory"));
-        let part = (owner_phrase(row.text("owner")), rounded(row.num("bytes").unwrap_or(0.0)));
+    for row in table.named_rows() {
+        let label = short(row.text_or_empty("memory"));
+        let part =
+            (owner_phrase(row.text_or_empty("owner")), rounded(row.number("bytes").unwrap_or(0.0)));
         match bars.last_mut().filter(|bar| bar.label == label) {
             Some(bar) => bar.parts.push(part),
             None => bars.push(BarRow { label, parts: vec![part] }),

@@ -12,11 +12,12 @@ mod snapshots;
 mod source;
 mod system;
 
+use trace_advisor::trace_model::MetricTable;
 use trace_advisor::{Error, Report, Run};
 
 use crate::blocks::{Block, NamedColumn, Pane, Table};
 use crate::concurrent::{self, Task};
-use crate::rows::{Rows, or_reason, when_empty};
+use crate::queries::{or_reason, query, when_empty};
 
 /// Points of a curve.
 const POINTS: i64 = 300;
@@ -61,8 +62,8 @@ pub(crate) fn all(run: &Run, report: &Report, rank: i64) -> Result<Vec<Pane>, Er
 }
 
 impl Source<'_> {
-    fn query(&self, sql: &str) -> Result<Rows, Error> {
-        Rows::query(self.run, sql)
+    fn query(&self, sql: &str) -> Result<MetricTable, Error> {
+        query(self.run, sql)
     }
 
     /// Whether the run has rows in any of these tables. Without any, views of them need not even be planned.
@@ -95,12 +96,12 @@ impl Source<'_> {
             "SELECT {}, count(*) OVER () AS page_rows FROM {view} WHERE {condition} ORDER BY {order} LIMIT {MAX_ROWS}",
             names.join(", ")
         );
-        let rows = self.query(&sql)?;
-        let Some(first) = rows.first() else { return Ok(None) };
-        let total = first.int("page_rows").unwrap_or(0) as usize;
+        let table = self.query(&sql)?;
+        let Some(first) = table.first_row() else { return Ok(None) };
+        let total = first.count("page_rows") as usize;
         let shown =
             format!("SELECT {} FROM {view} WHERE {condition} ORDER BY {order}", names.join(", "));
-        Ok(Some(Table { total, ..Table::of(title, view, columns, &rows, &shown) }))
+        Ok(Some(Table { total, ..Table::of(title, view, columns, &table, &shown) }))
     }
 
     /// `Rank 3, the slowest.`; empty for a run of one rank.

@@ -50,15 +50,15 @@ pub(super) fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
         "SELECT snapshot, memory, position, owner, bytes FROM memory_owner_series WHERE rank = {} ORDER BY snapshot, memory, position, owner",
         source.rank
     );
-    let rows = source.query(&sql)?;
+    let table = source.query(&sql)?;
     // By snapshot and memory, with their name.
     let mut charts: BTreeMap<(i64, String), (String, Samples)> = BTreeMap::new();
-    for row in rows.iter() {
-        let (Some(position), Some(bytes)) = (row.int("position"), row.num("bytes")) else {
+    for row in table.named_rows() {
+        let (Some(position), Some(bytes)) = (row.integer("position"), row.number("bytes")) else {
             continue;
         };
-        let key = (row.int("snapshot").unwrap_or(-1), row.text("memory").to_owned());
-        let owner = owner_phrase(row.text("owner"));
+        let key = (row.integer("snapshot").unwrap_or(-1), row.text_or_empty("memory").to_owned());
+        let owner = owner_phrase(row.text_or_empty("owner"));
         let (_, owners) = charts.entry(key).or_insert_with(|| (held::place(row), Samples::new()));
         owners.entry(owner).or_default().insert(position, bytes);
     }
@@ -108,8 +108,9 @@ pub(super) fn timelines(source: &Source<'_>) -> Result<Vec<Area>, Error> {
         source.rank
     );
     let mut areas = Vec::new();
-    for timeline in source.query(&sql)?.iter() {
-        let Some((number, last)) = timeline.int("timeline").zip(timeline.int("last")) else {
+    for timeline in source.query(&sql)?.named_rows() {
+        let Some((number, last)) = timeline.integer("timeline").zip(timeline.integer("last"))
+        else {
             continue;
         };
         let width = (last / POINTS).max(1);
@@ -121,10 +122,10 @@ pub(super) fn timelines(source: &Source<'_>) -> Result<Vec<Area>, Error> {
             columns.join(", "),
             source.rank
         );
-        let rows = source.query(&sql)?;
+        let table = source.query(&sql)?;
         let series = CATEGORIES.iter().map(|(column, name)| Series {
             name: (*name).to_owned(),
-            y: rows.iter().map(|row| row.num(column).map(rounded)).collect(),
+            y: table.named_rows().map(|row| row.number(column).map(rounded)).collect(),
         });
         let series = series.filter(|s| s.y.iter().flatten().any(|bytes| *bytes > 0.0));
         areas.push(Area {
@@ -134,7 +135,7 @@ pub(super) fn timelines(source: &Source<'_>) -> Result<Vec<Area>, Error> {
             unit: "bytes",
             is_stacked: true,
             is_small: false,
-            x: rows.iter().map(|row| row.num("at_ns").unwrap_or(0.0)).collect(),
+            x: table.named_rows().map(|row| row.number("at_ns").unwrap_or(0.0)).collect(),
             series: series.collect(),
         });
     }

@@ -56,7 +56,7 @@ type Chart = (String, BTreeMap<String, BTreeMap<i64, f64>>);
 fn charts(source: &Source<'_>) -> Result<Vec<Area>, Error> {
     let range = source.query("SELECT min(ts_ns) AS start_ns, max(ts_ns) AS end_ns FROM system_metrics WHERE NOT is_flawed")?;
     let Some((start, end)) =
-        range.first().and_then(|row| Some((row.int("start_ns")?, row.int("end_ns")?)))
+        range.first_row().and_then(|row| Some((row.integer("start_ns")?, row.integer("end_ns")?)))
     else {
         return Ok(Vec::new());
     };
@@ -65,12 +65,12 @@ fn charts(source: &Source<'_>) -> Result<Vec<Area>, Error> {
         "SELECT metric, agent, device, rank, unit, (ts_ns - {start}) / {width} AS bin, avg(value) AS value FROM system_metrics \
          WHERE NOT is_flawed AND value IS NOT NULL GROUP BY metric, agent, device, rank, unit, bin ORDER BY metric, agent, device, rank, bin"
     );
-    let rows = source.query(&sql)?;
+    let table = source.query(&sql)?;
     let mut charts: BTreeMap<String, Chart> = BTreeMap::new();
-    for row in rows.iter() {
-        let (Some(bin), Some(value)) = (row.int("bin"), row.num("value")) else { continue };
-        let rank = format!("rank {}", row.int("rank").unwrap_or(0));
-        let (agent, device) = (row.text("agent"), row.text("device"));
+    for row in table.named_rows() {
+        let (Some(bin), Some(value)) = (row.integer("bin"), row.number("value")) else { continue };
+        let rank = format!("rank {}", row.integer("rank").unwrap_or(0));
+        let (agent, device) = (row.text_or_empty("agent"), row.text_or_empty("device"));
         let is_one = source.run.info().ranks.len() < 2;
         let machine = match agent {
             "" if is_one && !device.is_empty() => "",
@@ -78,8 +78,8 @@ fn charts(source: &Source<'_>) -> Result<Vec<Area>, Error> {
             agent => agent,
         };
         let name = format!("{machine} {device}").trim().to_owned();
-        let chart = charts.entry(row.text("metric").to_owned()).or_default();
-        row.text("unit").clone_into(&mut chart.0);
+        let chart = charts.entry(row.text_or_empty("metric").to_owned()).or_default();
+        row.text_or_empty("unit").clone_into(&mut chart.0);
         chart.1.entry(name).or_default().insert(bin, value);
     }
     // What was never more than zero is in the table only.

@@ -4,10 +4,11 @@ use std::io;
 
 use arrow::array::Array;
 use ingest::EventWriter;
+use query::columns::get;
 
 use super::added::Added;
 use super::lanes::RankLanes;
-use super::rows::{Rows, int, text};
+use super::rows::{Rows, text};
 use crate::error::Error;
 use crate::pipeline::Run;
 
@@ -115,7 +116,7 @@ impl Series {
                 added.samples += 1;
                 track.last = value;
             }
-            track.end_ns = int(ends, row);
+            track.end_ns = get(ends, row);
         }
         self.close(track, out, added)
     }

@@ -3,11 +3,12 @@
 use std::io;
 
 use ingest::{EventWriter, Lane};
+use query::columns::get;
 use trace_model::Value;
 
 use super::added::Added;
 use super::lanes::RankLanes;
-use super::rows::{Rows, int, text};
+use super::rows::{Rows, text};
 use crate::error::Error;
 use crate::pipeline::Run;
 
@@ -50,7 +51,7 @@ impl CriticalPath {
         let mut before: Option<(i64, i64)> = None;
         for row in rows {
             let (ts_ns, dur_ns) = (starts.value(row), durs.value(row));
-            let (bound_by, event) = (text(bounds, row), int(events, row));
+            let (bound_by, event) = (text(bounds, row), get(events, row));
             let args = [
                 ("bound by", Value::Text(bound_by.to_owned())),
                 ("event", event.map_or(Value::Null, Value::Int)),
@@ -65,7 +66,7 @@ impl CriticalPath {
 
             // The path waits for this event, which does not run yet: an arrow has no event to end at.
             let runs = event.is_some() && dur_ns > 0 && !WAITS.contains(&bound_by);
-            let Some(thread) = int(threads, row).filter(|_| runs) else { continue };
+            let Some(thread) = get(threads, row).filter(|_| runs) else { continue };
             if let Some((from, at_ns)) = before
                 && from != thread
                 && let (Some(from), Some(to)) = (lanes.get(from), lanes.get(thread))

@@ -1,8 +1,9 @@
 //! The lanes of a trace, the processes of its devices, and ids for added lanes.
 
 use ingest::Lane;
+use query::columns::get;
 
-use super::rows::{Rows, int, text};
+use super::rows::{Rows, text};
 use crate::error::Error;
 use crate::pipeline::Run;
 
@@ -76,7 +77,7 @@ impl RankLanes<'_> {
     pub(super) fn device_process(&self, device: i64) -> &str {
         let devices = &self.all.devices;
         let row = devices.of(self.rank).find(|&row| devices.ints("device").value(row) == device);
-        let thread = row.and_then(|row| int(devices.ints("thread"), row));
+        let thread = row.and_then(|row| get(devices.ints("thread"), row));
         thread.and_then(|thread| self.get(thread)).map_or("", |lane| lane.pid)
     }
 

@@ -71,11 +71,6 @@ fn plain(batch: &RecordBatch) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("as many rows as before")
 }
 
-/// The value of a row, if there is one.
-pub(super) fn int(column: &Int64Array, row: usize) -> Option<i64> {
-    column.is_valid(row).then(|| column.value(row))
-}
-
 /// The text of a row; empty if there is none.
 pub(super) fn text(column: &LargeStringArray, row: usize) -> &str {
     if column.is_valid(row) { column.value(row) } else { "" }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use trace_model::number::{plural, thousands};
 use trace_model::time::human;
-use trace_model::{MetricTable, SPLIT_RANK, Value, Warning};
+use trace_model::{MetricTable, Row, SPLIT_RANK, Warning};
 
 pub use instructions::RecordingInstructions;
 pub(crate) use no_timeline::NO_TIMELINE_VIEWS;
@@ -152,7 +152,8 @@ impl Recording {
 
     /// What a headline says of a run of memory snapshots: `the peak of 3 GiB would be about 1.8 GiB with half of the batch`.
     pub(crate) fn memory_prediction(tables: &[MetricTable]) -> Option<String> {
-        snapshot::headline(Row::largest(tables, MEMORY_VIEW, "peak_bytes")?)
+        let memories = MetricTable::rows_of(tables, MEMORY_VIEW);
+        snapshot::headline(Row::largest(memories, "peak_bytes")?)
     }
 
     /// Reads the recording from the views. Returns `None` if the views were not computed. `formats` and `warnings` are those
@@ -212,69 +213,13 @@ struct Contents<'a> {
     skipped_parts: Vec<&'a str>,
 }
 
-/// The first row of a view.
-#[derive(Clone, Copy)]
-struct Row<'a> {
-    table: &'a MetricTable,
-    values: &'a [Value],
-}
-
-impl<'a> Row<'a> {
-    fn first(tables: &'a [MetricTable], view: &str) -> Option<Self> {
-        let table = tables.iter().find(|table| table.view == view)?;
-        Some(Self { table, values: table.rows.first()? })
-    }
-
-    /// All rows of a view.
-    fn all(tables: &'a [MetricTable], view: &str) -> Vec<Self> {
-        let table = tables.iter().find(|table| table.view == view);
-        let rows =
-            |table: &'a MetricTable| table.rows.iter().map(move |values| Self { table, values });
-        table.into_iter().flat_map(rows).collect()
-    }
-
-    /// The first row with the largest number in a column.
-    fn largest(tables: &'a [MetricTable], view: &str, column: &str) -> Option<Self> {
-        let table = tables.iter().find(|table| table.view == view)?;
-        let number = |values: &[Value]| {
-            let value = table.index(column).and_then(|at| values.get(at));
-            value.and_then(Value::as_f64).unwrap_or(f64::NEG_INFINITY)
-        };
-        let values = table.rows.iter().rev().max_by(|a, b| number(a).total_cmp(&number(b)))?;
-        Some(Self { table, values })
-    }
-
-    fn value(&self, name: &str) -> Option<&'a Value> {
-        self.values.get(self.table.index(name)?)
-    }
-
-    fn count(&self, name: &str) -> i64 {
-        self.value(name).and_then(Value::as_f64).unwrap_or(0.0) as i64
-    }
-
-    fn ratio(&self, name: &str) -> Option<f64> {
-        self.value(name)?.as_f64()
-    }
-
-    fn text(&self, name: &str) -> Option<&'a str> {
-        match self.value(name)? {
-            Value::Text(text) if !text.is_empty() => Some(text),
-            _ => None,
-        }
-    }
-
-    fn is_true(&self, name: &str) -> bool {
-        self.value(name) == Some(&Value::Bool(true))
-    }
-}
-
 impl<'a> Contents<'a> {
     fn read(tables: &'a [MetricTable], warnings: &'a [Warning]) -> Option<Self> {
-        let recorded = Row::first(tables, RECORDING_VIEW)?;
+        let recorded = MetricTable::rows_of(tables, RECORDING_VIEW).next()?;
         let parts = warnings.iter().filter(|warning| warning.code == SPLIT_RANK);
         let [traits, below_roofline] =
-            [RUN_TRAITS_VIEW, ROOFLINE_VIEW].map(|view| Row::first(tables, view));
-        let memory = Row::largest(tables, MEMORY_VIEW, "peak_bytes");
+            [RUN_TRAITS_VIEW, ROOFLINE_VIEW].map(|view| MetricTable::rows_of(tables, view).next());
+        let memory = Row::largest(MetricTable::rows_of(tables, MEMORY_VIEW), "peak_bytes");
         let skipped_parts = parts.map(|warning| warning.file.as_str()).collect();
         Some(Self { recorded, traits, memory, below_roofline, skipped_parts })
     }
@@ -322,10 +267,7 @@ impl<'a> Contents<'a> {
 
     /// Whether it trains; `None` if that is unknown.
     fn is_training(&self) -> Option<bool> {
-        match self.traits?.value("is_training")? {
-            Value::Bool(is_training) => Some(*is_training),
-            _ => None,
-        }
+        self.traits?.flag("is_training")
     }
 
     /// Whether operators ran, and no device.
@@ -340,7 +282,7 @@ impl<'a> Contents<'a> {
     }
 
     fn duration(&self) -> String {
-        human(self.recorded.ratio("recorded_ns").unwrap_or(0.0))
+        human(self.recorded.number("recorded_ns").unwrap_or(0.0))
     }
 
     /// `5 steps of training on NVIDIA A100-SXM4-80GB.`
@@ -368,7 +310,7 @@ impl<'a> Contents<'a> {
         let extent = match self.count("step") {
             0 => format!("{} of {program}", self.duration()),
             count if is_of_passes => {
-                let pass = human(self.recorded.ratio("step_ns").unwrap_or(0.0));
+                let pass = human(self.recorded.number("step_ns").unwrap_or(0.0));
                 format!("{count} passes of {pass}")
             }
             count => format!("{} of {program}", plural(count as usize, "step")),
@@ -382,7 +324,7 @@ impl<'a> Contents<'a> {
             0 | 1 => String::new(),
             count => format!(", {count} ranks"),
         };
-        let warm_up = self.recorded.ratio("warm_up_step_ns").map_or_else(String::new, |ns| {
+        let warm_up = self.recorded.number("warm_up_step_ns").map_or_else(String::new, |ns| {
             format!("; the first takes {} and is warm-up, which no mean counts", human(ns))
         });
         let mut text = format!("{extent}{device}{ranks}{marks}{warm_up}.");
@@ -394,11 +336,11 @@ impl<'a> Contents<'a> {
 
     /// What takes most of the time on the CPU: an operator, or none.
     fn top_operator(&self) -> String {
-        let of_wall = self.recorded.ratio("op_ratio").unwrap_or(0.0);
+        let of_wall = self.recorded.number("op_ratio").unwrap_or(0.0);
         if of_wall < MOSTLY_OPERATORS_RATIO {
             return format!(" Operators run for {} % of the time.", decimals(100.0 * of_wall, 1));
         }
-        let top = self.recorded.text("top_op_name").zip(self.recorded.ratio("top_op_ratio"));
+        let top = self.recorded.text("top_op_name").zip(self.recorded.number("top_op_ratio"));
         top.map_or_else(String::new, |(name, ratio)| {
             format!(" {} % of the operators' time is in `{name}`.", decimals(100.0 * ratio, 1))
         })
@@ -459,7 +401,7 @@ impl<'a> Contents<'a> {
             (operators, count) if operators > 0 && count > 0 => format!(
                 "No steps are marked, so shares include start-up. The same {operators} operators recur {count} times, {} each, in \
                  passes or in the layers of one.",
-                human(self.recorded.ratio("recurrence_dur_ns").unwrap_or(0.0)),
+                human(self.recorded.number("recurrence_dur_ns").unwrap_or(0.0)),
             ),
             _ => "No steps are marked, and none could be inferred from repeating operators, so shares include start-up."
                 .to_owned(),
@@ -492,7 +434,7 @@ impl<'a> Contents<'a> {
     fn profiler_limit(&self) -> Option<RecordingLimit> {
         let ratio = self
             .recorded
-            .ratio("profiler_ratio")
+            .number("profiler_ratio")
             .filter(|ratio| *ratio >= MOSTLY_PROFILER_RATIO)?;
         let name = self.recorded.text("profiler_name").map(|name| format!(", mostly `{name}`"));
         let text = format!(
@@ -507,7 +449,7 @@ impl<'a> Contents<'a> {
 
     /// The limit of a recording that shows start-up.
     fn warmup_limit(&self) -> Option<RecordingLimit> {
-        let ratio = |name: &str| self.recorded.ratio(name).unwrap_or(0.0);
+        let ratio = |name: &str| self.recorded.number(name).unwrap_or(0.0);
         let named = |name: &str| {
             self.recorded.text(name).map_or(String::new(), |name| format!(", mostly `{name}`"))
         };
@@ -575,8 +517,8 @@ impl<'a> Contents<'a> {
             );
             return limits;
         }
-        let busy_ratio = self.recorded.ratio("busy_ratio");
-        let work_ratio = busy_ratio.or(self.recorded.ratio("op_ratio")).unwrap_or(0.0);
+        let busy_ratio = self.recorded.number("busy_ratio");
+        let work_ratio = busy_ratio.or(self.recorded.number("op_ratio")).unwrap_or(0.0);
         let shows_steps = self.count("step") > 1 && work_ratio >= SHOWS_STEPS_RATIO;
         let is_of_steps_or_device =
             ["step", "device_event", "launch"].iter().any(|kind| self.count(kind) > 0);
@@ -614,7 +556,7 @@ impl<'a> Contents<'a> {
         } else if self.uses_unrecorded_device() {
             add(RecordingKind::DeviceNotRecorded, self.unrecorded_device());
         }
-        let outlier_ratio = self.recorded.ratio("outlier_ratio").unwrap_or(0.0);
+        let outlier_ratio = self.recorded.number("outlier_ratio").unwrap_or(0.0);
         if let Some(name) = self.recorded.text("outlier_name")
             && outlier_ratio >= MOSTLY_OUTLIERS_RATIO
         {
@@ -636,7 +578,7 @@ impl<'a> Contents<'a> {
                 format!(
                     "{events} the recording {} long; {without} {}. {times} are probably wrong, so shares of the total time are unreliable.",
                     self.duration(),
-                    human(self.recorded.ratio("rest_ns").unwrap_or(0.0)),
+                    human(self.recorded.number("rest_ns").unwrap_or(0.0)),
                 ),
             );
         }

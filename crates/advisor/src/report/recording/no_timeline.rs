@@ -1,11 +1,10 @@
 //! Says what files without a timeline show: dumps of the Flight Recorder, samples of machine metrics, exported memory
 //! timelines. One sentence for each kind, so that a report says something if no rule fires.
 
-use trace_model::MetricTable;
 use trace_model::number::plural;
 use trace_model::time::human;
+use trace_model::{MetricTable, Row};
 
-use super::Row;
 use crate::language::expr::{bytes, decimals};
 
 /// The view of all dumps of the Flight Recorder.
@@ -30,7 +29,8 @@ pub(super) fn subject(tables: &[MetricTable]) -> String {
 
 /// `The dumps of 4 ranks hold 6 collectives: ... none is stuck.`
 fn flight_dumps(tables: &[MetricTable]) -> Option<String> {
-    let row = Row::first(tables, FLIGHT_VIEW).filter(|row| row.is_true("has_dump"))?;
+    let row =
+        MetricTable::rows_of(tables, FLIGHT_VIEW).next().filter(|row| row.is_true("has_dump"))?;
     let [dumps, collectives, unfinished] =
         ["dump_count", "collective_count", "unfinished_count"].map(|name| row.count(name));
     let start = format!(
@@ -63,9 +63,9 @@ fn flight_dumps(tables: &[MetricTable]) -> Option<String> {
 
 /// `The CPU cores of 2 machines are busy for 100 % of the time (10 samples each): ...`
 fn busy_cores(tables: &[MetricTable]) -> Option<String> {
-    let rows = Row::all(tables, MACHINES_VIEW);
-    let ratio = |row: &Row<'_>| row.ratio("cpu_util_ratio");
-    let rows: Vec<Row<'_>> = rows.into_iter().filter(|row| ratio(row).is_some()).collect();
+    let rows = MetricTable::rows_of(tables, MACHINES_VIEW);
+    let ratio = |row: &Row<'_>| row.number("cpu_util_ratio");
+    let rows: Vec<Row<'_>> = rows.filter(|row| ratio(row).is_some()).collect();
     let ratios = || rows.iter().filter_map(ratio);
     let lowest = ratios().min_by(f64::total_cmp)?;
     let highest = ratios().max_by(f64::total_cmp)?;
@@ -92,10 +92,10 @@ fn busy_cores(tables: &[MetricTable]) -> Option<String> {
 
 /// `A memory timeline of 164 ms: at most 214 KiB are held at once, first after 131 ms. ...`
 fn memory_timeline(tables: &[MetricTable]) -> Option<String> {
-    let row = Row::largest(tables, MEMORY_TIMELINE_VIEW, "peak_bytes")?;
-    let [peak, end] = ["peak_bytes", "end_bytes"].map(|name| row.ratio(name));
+    let row = Row::largest(MetricTable::rows_of(tables, MEMORY_TIMELINE_VIEW), "peak_bytes")?;
+    let [peak, end] = ["peak_bytes", "end_bytes"].map(|name| row.number(name));
     let (peak, end) = peak.filter(|&peak| peak > 0.0).zip(end)?;
-    let halves = row.ratio("first_half_peak_bytes").zip(row.ratio("second_half_peak_bytes"));
+    let halves = row.number("first_half_peak_bytes").zip(row.number("second_half_peak_bytes"));
     let growth = match halves {
         Some((first, second)) if second > GROWTH_FACTOR * first => {
             let [first, second] = [first, second].map(bytes);
@@ -108,7 +108,7 @@ fn memory_timeline(tables: &[MetricTable]) -> Option<String> {
     };
     Some(format!(
         "A memory timeline of {}: at most {} are held at once, and {} at its end.{growth}",
-        human(row.ratio("dur_ns").unwrap_or(0.0)),
+        human(row.number("dur_ns").unwrap_or(0.0)),
         bytes(peak),
         bytes(end),
     ))

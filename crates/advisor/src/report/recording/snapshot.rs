@@ -1,9 +1,9 @@
 //! Describes a memory snapshot: the peak and its owners, who holds most of the peak, where that memory is allocated, and
 //! what would shrink it.
 
+use trace_model::Row;
 use trace_model::number::plural;
 
-use super::Row;
 use crate::language::expr::{bytes, decimals};
 
 /// Owners: the column with what they hold at the peak, and their name.
@@ -31,7 +31,7 @@ const ATTENTION_WORDS: [&str; 3] = ["attn", "attention", "softmax"];
 ///
 /// `A memory snapshot of 3 iterations, with a peak of 61.8 MiB: activations 85.7 %, temporaries 8.1 %. Most of it ...`
 pub(super) fn subject(memory: Row<'_>) -> String {
-    let Some(peak) = memory.ratio("peak_bytes").filter(|&peak| peak > 0.0) else {
+    let Some(peak) = memory.number("peak_bytes").filter(|&peak| peak > 0.0) else {
         return String::new();
     };
     if !memory.is_true("has_history") {
@@ -48,7 +48,7 @@ pub(super) fn subject(memory: Row<'_>) -> String {
     };
     let copied = half_copy(memory, peak).unwrap_or(0.0);
     let held = |column: &str| {
-        let bytes = memory.ratio(column)?;
+        let bytes = memory.number(column)?;
         Some(if column == "parameter_bytes" { (bytes - copied).max(0.0) } else { bytes })
     };
     let mut owners: Vec<(&str, f64)> = OWNERS
@@ -81,14 +81,14 @@ pub(super) fn subject(memory: Row<'_>) -> String {
 
 /// `The peak of 3 GiB would be about 1.8 GiB with half of the batch`: what a headline says of a snapshot.
 pub(super) fn headline(memory: Row<'_>) -> Option<String> {
-    let peak = memory.ratio("peak_bytes").filter(|_| memory.is_true("has_history"))?;
+    let peak = memory.number("peak_bytes").filter(|_| memory.is_true("has_history"))?;
     let (change, then) = predicted(memory, peak)?;
     Some(format!("the peak of {} would be about {} with {change}", bytes(peak), bytes(then)))
 }
 
 /// What earlier iterations allocated and is still held, if there are too few iterations for MM021 to call it a leak.
 fn kept(memory: Row<'_>, peak: f64) -> Option<String> {
-    let kept = memory.ratio("kept_bytes").filter(|&kept| kept >= MIN_OWNER_SHARE * peak)?;
+    let kept = memory.number("kept_bytes").filter(|&kept| kept >= MIN_OWNER_SHARE * peak)?;
     let iterations = memory.count("iteration_count");
     let place = memory.text("kept_place").map(|place| format!(" in `{place}`")).unwrap_or_default();
     (iterations < LEAK_ITERATIONS).then(|| {
@@ -103,15 +103,15 @@ fn kept(memory: Row<'_>, peak: f64) -> Option<String> {
 /// Bytes of parameters that are held a second time in 16 bits, if they are a part of the peak: a copy of the model, not casts of
 /// forward passes.
 fn half_copy(memory: Row<'_>, peak: f64) -> Option<f64> {
-    let copy = memory.ratio("half_copy_bytes").filter(|&copy| copy >= MIN_COPY_SHARE * peak)?;
-    let casts = memory.ratio("weight_copy_bytes").unwrap_or(0.0);
+    let copy = memory.number("half_copy_bytes").filter(|&copy| copy >= MIN_COPY_SHARE * peak)?;
+    let casts = memory.number("weight_copy_bytes").unwrap_or(0.0);
     (casts <= 0.5 * copy).then_some(copy)
 }
 
 /// Who holds most of the memory, and where it is allocated; parameters without `copied`, their second copy.
 fn holder(memory: Row<'_>, moment: &str, copied: f64) -> Option<String> {
     let owner = memory.text("top_owner")?;
-    let held = memory.ratio("top_owner_bytes")?;
+    let held = memory.number("top_owner_bytes")?;
     let held = if owner == "parameter" { (held - copied).max(0.0) } else { held };
     let phase = memory.text("top_phase");
     let who = match (owner, phase) {
@@ -134,7 +134,7 @@ fn holder(memory: Row<'_>, moment: &str, copied: f64) -> Option<String> {
         "older" | "unknown" => format!("{} are {who}", bytes(held)),
         _ => format!("{} are held by {who}", bytes(held)),
     };
-    let place = memory.text("top_place").zip(memory.ratio("top_place_bytes"));
+    let place = memory.text("top_place").zip(memory.number("top_place_bytes"));
     let place = match place {
         // In most snapshots, memory that was allocated before the history has no stack.
         Some((place, of_place)) if of_place >= 0.99 * held => format!(", allocated in `{place}`"),
@@ -153,13 +153,13 @@ fn holder(memory: Row<'_>, moment: &str, copied: f64) -> Option<String> {
 /// What would shrink the peak, in a sentence.
 fn shrunk(memory: Row<'_>, peak: f64) -> Option<String> {
     let owner = memory.text("top_owner")?;
-    let place = memory.text("top_place").unwrap_or_default().to_ascii_lowercase();
+    let place = memory.text_or_empty("top_place").to_ascii_lowercase();
     let predicted = predicted(memory, peak)
         .map(|(change, then)| format!("With {change}, the peak would be about {}.", bytes(then)));
     let is_attention = ATTENTION_WORDS.iter().any(|word| place.contains(word));
     let of_passes = memory.text("top_phase") != Some("optimizer");
     let text = match owner {
-        "activation" if memory.value("has_backward") == Some(&trace_model::Value::Bool(false)) => {
+        "activation" if memory.flag("has_backward") == Some(false) => {
             "No backward pass uses them: `torch.inference_mode()` keeps none."
         }
         "activation" | "temporary" if is_attention && of_passes => {
@@ -204,7 +204,7 @@ fn shrunk(memory: Row<'_>, peak: f64) -> Option<String> {
 
 /// The change that shrinks the largest part of the peak, and the predicted peak with that change.
 fn predicted(memory: Row<'_>, peak: f64) -> Option<(&'static str, f64)> {
-    let has_backward = memory.value("has_backward") != Some(&trace_model::Value::Bool(false));
+    let has_backward = memory.flag("has_backward") != Some(false);
     let candidates: &[(&str, &str)] = match memory.text("top_owner")? {
         "activation" if has_backward => &[
             ("checkpointed_peak_bytes", "activations computed again (`torch.utils.checkpoint`)"),
@@ -220,7 +220,7 @@ fn predicted(memory: Row<'_>, peak: f64) -> Option<(&'static str, f64)> {
         half_copy(memory, peak).map(|copy| ("only one copy of the parameters", peak - copy));
     candidates
         .iter()
-        .filter_map(|(column, change)| Some((*change, memory.ratio(column)?)))
+        .filter_map(|(column, change)| Some((*change, memory.number(column)?)))
         .chain(single)
         .filter(|(_, then)| *then > 0.0 && *then <= MAX_SHRUNK_SHARE * peak)
         .min_by(|a, b| a.1.total_cmp(&b.1))

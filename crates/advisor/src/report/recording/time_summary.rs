@@ -1,10 +1,9 @@
 //! Says what takes the time of a recording, in one or two sentences, so that a report says something if no rule fires.
 
-use trace_model::MetricTable;
 use trace_model::number::{plural, thousands};
 use trace_model::time::human;
+use trace_model::{MetricTable, Row};
 
-use super::Row;
 use crate::language::expr::{decimals, short};
 
 /// The view of the operators and runtime calls that take the time of the host.
@@ -87,18 +86,18 @@ pub(super) fn time_summary(tables: &[MetricTable], lists_gpu: bool) -> Option<St
 
 /// `700 operators take 9.5 us each`, for a program on the CPU whose operators are short.
 fn small_operators(tables: &[MetricTable]) -> Option<String> {
-    let count = |row: &Row<'_>| row.count("outer_op_count");
-    let row = Row::all(tables, CPU_VIEW).into_iter().rev().max_by_key(count)?;
-    let mean_ns = row.ratio("op_ns")? / count(&row) as f64;
+    let row = Row::largest(MetricTable::rows_of(tables, CPU_VIEW), "outer_op_count")?;
+    let count = row.count("outer_op_count");
+    let mean_ns = row.number("op_ns")? / count as f64;
     // OP020 says it with more.
-    let leads = row.ratio("call_overhead_ratio").unwrap_or(0.0) >= CALLS_LEAD_RATIO
-        && count(&row) >= MIN_CALLS;
-    let is_small = count(&row) >= MIN_OPERATORS && mean_ns < SMALL_OPERATOR_NS && !leads;
+    let leads =
+        row.number("call_overhead_ratio").unwrap_or(0.0) >= CALLS_LEAD_RATIO && count >= MIN_CALLS;
+    let is_small = count >= MIN_OPERATORS && mean_ns < SMALL_OPERATOR_NS && !leads;
     (is_small && !row.is_true("has_device") && !row.is_true("uses_device")).then(|| {
         format!(
             "{} operators take {} each on average: calling them costs much of that. A larger batch, or `torch.compile`, saves \
              calls.",
-            thousands(count(&row)),
+            thousands(count),
             human(mean_ns),
         )
     })
@@ -115,17 +114,13 @@ struct BusyDevice {
 }
 
 fn busiest_device(tables: &[MetricTable]) -> Option<BusyDevice> {
-    let rows = Row::all(tables, BUSY_VIEW);
-    let by_busy = |row: &Row<'_>| row.ratio("busy_ratio").unwrap_or(0.0);
-    // Of equally busy devices, the first.
-    let row = rows.into_iter().rev().max_by(|a, b| by_busy(a).total_cmp(&by_busy(b)))?;
-    let busy_ratio = row.ratio("busy_ratio")?;
-    let window = human(row.ratio("window_ns")?);
+    let row = Row::largest(MetricTable::rows_of(tables, BUSY_VIEW), "busy_ratio")?;
+    let busy_ratio = row.number("busy_ratio")?;
+    let window = human(row.number("window_ns")?);
     let device = row.count("device");
     let mut text = format!("GPU {device} is busy for {} of the {window}", percent(busy_ratio));
-    let roofline = Row::all(tables, ROOFLINE_VIEW)
-        .into_iter()
-        .find(|other| other.value("rank") == row.value("rank") && other.count("device") == device);
+    let roofline = MetricTable::rows_of(tables, ROOFLINE_VIEW)
+        .find(|other| other.get("rank") == row.get("rank") && other.count("device") == device);
     if let Some(kernels) = roofline.and_then(|row| largest_kernels(&row)) {
         text.push_str(", ");
         text.push_str(&kernels);
@@ -137,7 +132,7 @@ fn busiest_device(tables: &[MetricTable]) -> Option<BusyDevice> {
 /// `matmuls, convolutions and attention for 85 %, at 61 % of the roofline`.
 fn largest_kernels(row: &Row<'_>) -> Option<String> {
     let [matmul, norm, gather] =
-        ["matmul_ratio", "norm_ratio", "gather_ratio"].map(|name| row.ratio(name).unwrap_or(0.0));
+        ["matmul_ratio", "norm_ratio", "gather_ratio"].map(|name| row.number(name).unwrap_or(0.0));
     let kinds = [
         (matmul, "matmuls, convolutions and attention"),
         (norm, "norms"),
@@ -149,9 +144,9 @@ fn largest_kernels(row: &Row<'_>) -> Option<String> {
     }
     let mut text = format!("{kind} for {}", percent(ratio));
     if matmul >= ratio
-        && let Some(efficiency) = row.ratio("matmul_efficiency_ratio")
+        && let Some(efficiency) = row.number("matmul_efficiency_ratio")
     {
-        let modeled = row.ratio("matmul_modeled_ratio").unwrap_or(0.0);
+        let modeled = row.number("matmul_modeled_ratio").unwrap_or(0.0);
         let known = if modeled < MOSTLY_MODELED_RATIO {
             format!(" (as far as shapes are known: {} of their time)", percent(modeled))
         } else {
@@ -171,20 +166,19 @@ struct HostTime<'a> {
 
 impl<'a> HostTime<'a> {
     fn read(tables: &'a [MetricTable], lists_gpu: bool) -> Option<Self> {
-        let rows = Row::all(tables, HOST_TIME_VIEW);
-        let host_ratio = |row: &Row<'_>| row.ratio("host_ratio").unwrap_or(0.0);
-        let busiest = *rows.iter().rev().max_by(|a, b| host_ratio(a).total_cmp(&host_ratio(b)))?;
-        let is_of_rank = |row: &Row<'_>| row.value("rank") == busiest.value("rank");
-        let mut rows: Vec<Row<'_>> = rows.into_iter().filter(is_of_rank).collect();
-        let self_ns = |row: &Row<'_>| row.ratio("self_ns").unwrap_or(0.0);
+        let rows = MetricTable::rows_of(tables, HOST_TIME_VIEW);
+        let busiest = Row::largest(rows.clone(), "host_ratio")?;
+        let is_of_rank = |row: &Row<'_>| row.get("rank") == busiest.get("rank");
+        let mut rows: Vec<Row<'_>> = rows.filter(is_of_rank).collect();
+        let self_ns = |row: &Row<'_>| row.number("self_ns").unwrap_or(0.0);
         rows.sort_by(|a, b| self_ns(b).total_cmp(&self_ns(a)));
         Some(Self { rows, lists_gpu })
     }
 
     fn text(&self, tables: &[MetricTable]) -> Option<String> {
         let first = self.rows.first()?;
-        let host_ratio = first.ratio("host_ratio")?;
-        let window = human(first.ratio("window_ns")?);
+        let host_ratio = first.number("host_ratio")?;
+        let window = human(first.number("window_ns")?);
         let thread = match first.count("thread_count") {
             0 | 1 => "",
             _ => " on the busiest thread",
@@ -192,7 +186,7 @@ impl<'a> HostTime<'a> {
         let named: Vec<&Row<'_>> = self
             .rows
             .iter()
-            .filter(|row| row.ratio("self_ratio").unwrap_or(0.0) >= MIN_NAMED_RATIO)
+            .filter(|row| row.number("self_ratio").unwrap_or(0.0) >= MIN_NAMED_RATIO)
             .take(2)
             .collect();
         let mut text = match named.as_slice() {
@@ -204,19 +198,19 @@ impl<'a> HostTime<'a> {
                 if host_ratio < MIN_HOST_RATIO {
                     format!("{start}: the rest of the time, it runs other code or waits.")
                 } else {
-                    let ratio = percent(first.ratio("self_ratio")?);
+                    let ratio = percent(first.number("self_ratio")?);
                     format!("{start}; most is in {}, {ratio}.", named_with_calls(first))
                 }
             }
             [row] => {
-                let ratio = percent(row.ratio("self_ratio")?);
+                let ratio = percent(row.number("self_ratio")?);
                 format!("{ratio} of the {window}{thread} are in {}.", named_with_calls(row))
             }
             [row, second, ..] => format!(
                 "{} of the {window}{thread} are in {}, {} in {}.",
-                percent(row.ratio("self_ratio")?),
+                percent(row.number("self_ratio")?),
                 named_with_calls(row),
-                percent(second.ratio("self_ratio")?),
+                percent(second.number("self_ratio")?),
                 named_with_calls(second),
             ),
         };
@@ -233,10 +227,10 @@ impl<'a> HostTime<'a> {
     /// Loops that index tensors element by element, if they take a part of the time.
     fn indexing_loop(&self, tables: &[MetricTable]) -> Option<String> {
         let first = self.rows.first()?;
-        let window_ns = first.ratio("window_ns")?;
-        let is_of_rank = |row: &Row<'_>| row.value("rank") == first.value("rank");
-        let row = Row::all(tables, LOOP_VIEW).into_iter().find(is_of_rank)?;
-        let ratio = row.ratio("loop_ns")? / window_ns;
+        let window_ns = first.number("window_ns")?;
+        let is_of_rank = |row: &Row<'_>| row.get("rank") == first.get("rank");
+        let row = MetricTable::rows_of(tables, LOOP_VIEW).find(is_of_rank)?;
+        let ratio = row.number("loop_ns")? / window_ns;
         (ratio >= MIN_LOOP_RATIO).then(|| {
             format!(
                 "{} of `aten::select` in {}, which take {} of the time, index tensors element by element: index once, \
@@ -251,7 +245,7 @@ impl<'a> HostTime<'a> {
 
 /// `` `aten::normal_` (10 calls) ``, `` `cudaMalloc` (6 calls, in `aten::bmm`) ``.
 fn named_with_calls(row: &Row<'_>) -> String {
-    let name = short(row.text("name").unwrap_or_default());
+    let name = short(row.text_or_empty("name"));
     let count = row.count("call_count");
     let calls =
         if count == 1 { "1 call".to_owned() } else { format!("{} calls", thousands(count)) };
@@ -267,7 +261,7 @@ fn named_with_calls(row: &Row<'_>) -> String {
 /// Calls of which the first takes most of the time: start-up.
 fn first_call(row: &Row<'_>) -> Option<String> {
     let count = row.count("call_count");
-    let (self_ns, longest_ns) = (row.ratio("self_ns")?, row.ratio("longest_ns")?);
+    let (self_ns, longest_ns) = (row.number("self_ns")?, row.number("longest_ns")?);
     let others_ns = (self_ns - longest_ns) / (count - 1).max(1) as f64;
     let is_start = count >= 2
         && row.is_true("longest_is_first")
@@ -294,7 +288,7 @@ fn advice(row: &Row<'_>, lists_gpu: bool) -> Option<String> {
     if row.text("kind") == Some("operator") {
         let plain = name.strip_prefix("aten::")?;
         let plain = plain.strip_suffix('_').unwrap_or(plain);
-        let call_ns = row.ratio("self_ns")? / row.count("call_count").max(1) as f64;
+        let call_ns = row.number("self_ns")? / row.count("call_count").max(1) as f64;
         if !uses_device && lists_gpu && call_ns >= MIN_CALL_ON_CPU_NS && FILLS.contains(&plain) {
             return Some(format!(
                 "At {} per call, `{name}` fills tensors on the CPU: if they go to the GPU, create them there (`device=\"cuda\"`); \

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use trace_advisor::query::rows_to_values;
+use trace_advisor::query::query_table;
 use trace_advisor::trace_model::Value;
 use trace_advisor::{Error, Report, Run};
 
@@ -13,8 +13,10 @@ pub(super) const VIEWS: &[&str] =
 /// The start of each text. A file that begins with it is one of this command.
 pub(super) const START: &str = "# HELP advisor_check_success ";
 
-/// A measure of ranks: its name, its description, and a query of its labels and its value, the last column. The labels
-/// are the other columns.
+/// The column with the value of a measure. The others are its labels.
+const VALUE: &str = "value";
+
+/// A measure of ranks: its name, its description, and a query of its labels and its [`VALUE`].
 struct RankMeasure {
     name: &'static str,
     help: &'static str,
@@ -83,12 +85,10 @@ impl Measures {
                 Err(error) if error.failed_query().is_some() => continue,
                 Err(error) => return Err(error),
             };
-            let names: Vec<String> =
-                batches[0].schema().fields().iter().map(|field| field.name().clone()).collect();
-            for row in rows_to_values("measures", &batches)? {
-                let Some((value, labels)) = row.split_last() else { continue };
-                let Some(value) = value.as_f64() else { continue };
-                let labels = names.iter().zip(labels).map(|(name, v)| (name.clone(), text(v)));
+            for row in query_table("measures", &batches)?.named_rows() {
+                let Some(value) = row.number(VALUE) else { continue };
+                let labels = row.cells().filter(|(name, _)| *name != VALUE);
+                let labels = labels.map(|(name, value)| (name.to_owned(), text(value)));
                 samples.push(Sample { name: measure.name, labels: labels.collect(), value });
             }
         }
