@@ -76,7 +76,7 @@ pub fn evaluate_without(
         slowest_step_ns: steps.slowest(),
         ranks: steps.slowest_ranks(),
         fixes,
-        memory_prediction: Recording::memory_prediction(tables),
+        memory_headline: Recording::memory_headline(tables),
         device_family: traits.device_family(),
         unprofiled_step_ns: traits.unprofiled_step_ns(),
     };

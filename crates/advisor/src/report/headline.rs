@@ -67,6 +67,25 @@ fn attempt(finding: &Finding) -> String {
     format!("without a predicted saving: try {what} and {measure} (`advisor diff`)")
 }
 
+/// Whether all findings that count are low, and none of them is predicted to save time.
+fn is_healthy(counted: &[&Finding]) -> bool {
+    let is_harmless = |finding: &&Finding| {
+        finding.severity <= Severity::Low
+            && finding.gain.unknown.is_none()
+            && finding.unpredicted_pct <= 0.0
+            && !finding.is_predicted()
+    };
+    counted.iter().all(is_harmless)
+}
+
+/// Whether the saving of a plan is not worth a headline.
+fn saves_little(plan: &Plan, stated: &PlannedFix) -> bool {
+    stated.after_ms.mid > (1.0 - MIN_SAVED_PCT / 100.0) * plan.unprofiled_ms.mid
+}
+
+/// Percent of the time that a plan must save to be worth a headline.
+const MIN_SAVED_PCT: f64 = 1.0;
+
 /// Whether the finding counts: infos and notes do not.
 fn counts(finding: &Finding) -> bool {
     finding.severity > Severity::Info && !finding.is_note
@@ -89,8 +108,10 @@ pub(crate) struct HeadlineInput<'a> {
     pub(crate) is_judged: bool,
     /// True if the run holds memory snapshots alone: no time can be saved.
     pub(crate) shows_memory_only: bool,
-    /// The change that would shrink the memory peak of a snapshot, as a clause.
-    pub(crate) memory_prediction: Option<&'a str>,
+    /// The peak of a memory snapshot, who holds most of it, and what would shrink it; without a full stop.
+    pub(crate) memory_headline: Option<&'a str>,
+    /// What takes the time.
+    pub(crate) time_summary: Option<&'a str>,
 }
 
 pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
@@ -104,7 +125,8 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         unknown,
         is_judged,
         shows_memory_only,
-        memory_prediction,
+        memory_headline,
+        time_summary,
     } = *input;
     let counted: Vec<&Finding> = findings.iter().filter(|f| counts(f)).collect();
     let saving = plan.and_then(|plan| Some((plan, plan.stated()?)));
@@ -138,6 +160,11 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
                 format!("Nothing to report, but {share} rules have no verdict.")
             }
         },
+        // A healthy run: what it does is the answer.
+        (None, Some(_)) if time_summary.is_some() && is_healthy(&counted) => {
+            let count = plural(counted.len(), "low finding");
+            format!("{count}, and no fix of them is predicted to save time.")
+        }
         (None, Some(first)) => {
             let count = plural(counted.len(), "finding");
             let start = format!("start with {}", named(first));
@@ -146,13 +173,15 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
                 None => start,
             };
             match saving {
+                Some((plan, stated)) if predicted.is_some() && saves_little(plan, stated) => {
+                    format!(
+                        "{count}: the fixes of the plan save less than 1 % of the time; {start}."
+                    )
+                }
                 Some((plan, stated)) if predicted.is_some() => {
                     format!("{count}: {}; {start}.", prediction(plan, stated))
                 }
-                None if shows_memory_only => match memory_prediction {
-                    Some(prediction) => format!("{count}: {prediction}; {start}."),
-                    None => format!("{count} about memory: {start}."),
-                },
+                None if shows_memory_only => format!("{count} about memory: {start}."),
                 _ if predicted.is_some() => {
                     format!("{count}, without a prediction of a whole step: {start}.")
                 }
@@ -161,12 +190,12 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         }
     };
     let text = idle.map_or(text.clone(), |idle| format!("{idle} {text}"));
-    let text = match memory_prediction {
-        Some(prediction) if shows_memory_only && first.is_none() => {
-            format!("{}; {prediction}.", text.trim_end_matches('.'))
-        }
-        _ => text,
+    let is_silent = severe_limit.is_none() && is_judged && is_healthy(&counted);
+    let subject = match memory_headline {
+        Some(memory) if shows_memory_only => Some(format!("{memory}.")),
+        _ => time_summary.filter(|_| is_silent).map(str::to_owned),
     };
+    let text = subject.map_or(text.clone(), |subject| format!("{subject} {text}"));
     let saving = saving.filter(|_| first.is_some());
     let of_step = |plan: &&Plan| plan.timed == TimedSpan::Step;
     let saved_pct = |plan: &Plan, ms: f64| round4(100.0 * (1.0 - ms / plan.unprofiled_ms.mid));

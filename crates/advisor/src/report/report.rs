@@ -87,8 +87,8 @@ pub(crate) struct RunTotals {
     pub(crate) ranks: Vec<i64>,
     /// The fixes that apply to the run.
     pub(crate) fixes: Vec<Fix>,
-    /// What would shrink the peak of a memory snapshot, as a headline says it.
-    pub(crate) memory_prediction: Option<String>,
+    /// The peak of a memory snapshot, who holds most of it and what would shrink it, as a headline says it.
+    pub(crate) memory_headline: Option<String>,
     /// Generation of the devices, such as `Hopper`; `CPU` without a device.
     pub(crate) device_family: Option<String>,
     /// Mean step before the profiler started, in ns; `None` if it was not timed.
@@ -135,7 +135,8 @@ impl Report {
             unknown: self.unknown_rules().0.len(),
             is_judged: self.is_judged(rules),
             shows_memory_only: self.shows_memory_only(),
-            memory_prediction: self.totals.memory_prediction.as_deref(),
+            memory_headline: self.totals.memory_headline.as_deref(),
+            time_summary: self.recording.as_ref().and_then(|r| r.time_summary.as_deref()),
         });
     }
 
@@ -174,12 +175,13 @@ impl Report {
         self.recording.as_ref().map(|recording| recording.kind).filter(|kind| kind.is_severe())
     }
 
-    /// What takes the time, where nothing else in the report says so: no finding is above info, or too little was recorded.
+    /// What takes the time, where neither a finding above info nor the headline says so.
     pub fn time_summary(&self) -> Option<&str> {
         let recording = self.recording.as_ref()?;
         let is_severe = recording.kind.is_severe();
         let is_silent = !self.advice().any(|finding| finding.severity > Severity::Info);
-        recording.time_summary.as_deref().filter(|_| is_severe || is_silent)
+        let summary = recording.time_summary.as_deref().filter(|_| is_severe || is_silent);
+        summary.filter(|text| !self.headline.text.contains(text))
     }
 
     /// Returns true if the run holds memory snapshots only.

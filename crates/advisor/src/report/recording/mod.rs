@@ -150,8 +150,8 @@ impl Recording {
         self.limits.iter().filter_map(|limit| limit.kind.note_code()).chain(inferred).collect()
     }
 
-    /// What a headline says of a run of memory snapshots: `the peak of 3 GiB would be about 1.8 GiB with half of the batch`.
-    pub(crate) fn memory_prediction(tables: &[MetricTable]) -> Option<String> {
+    /// What a headline says of a run of memory snapshots, see [`snapshot::headline`].
+    pub(crate) fn memory_headline(tables: &[MetricTable]) -> Option<String> {
         let memories = MetricTable::rows_of(tables, MEMORY_VIEW);
         snapshot::headline(Row::largest(memories, "peak_bytes")?)
     }

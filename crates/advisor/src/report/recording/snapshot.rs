@@ -79,11 +79,19 @@ pub(super) fn subject(memory: Row<'_>) -> String {
     text
 }
 
-/// `The peak of 3 GiB would be about 1.8 GiB with half of the batch`: what a headline says of a snapshot.
+/// `Of the peak of 3 GiB, 71 % is activations; with half of the batch it would be about 1.8 GiB`: what a headline says of a snapshot.
 pub(super) fn headline(memory: Row<'_>) -> Option<String> {
-    let peak = memory.number("peak_bytes").filter(|_| memory.is_true("has_history"))?;
-    let (change, then) = predicted(memory, peak)?;
-    Some(format!("the peak of {} would be about {} with {change}", bytes(peak), bytes(then)))
+    let peak =
+        memory.number("peak_bytes").filter(|peak| *peak > 0.0 && memory.is_true("has_history"))?;
+    let (who, held) = top_owner(memory, half_copy(memory, peak).unwrap_or(0.0))?;
+    let of_whom =
+        format!("Of the peak of {}, {} % is {who}", bytes(peak), decimals(100.0 * held / peak, 1));
+    Some(match predicted(memory, peak) {
+        Some((change, then)) => {
+            format!("{of_whom}; with {change} it would be about {}", bytes(then))
+        }
+        None => of_whom,
+    })
 }
 
 /// What earlier iterations allocated and is still held, if there are too few iterations for MM021 to call it a leak.
@@ -108,13 +116,12 @@ fn half_copy(memory: Row<'_>, peak: f64) -> Option<f64> {
     (casts <= 0.5 * copy).then_some(copy)
 }
 
-/// Who holds most of the memory, and where it is allocated; parameters without `copied`, their second copy.
-fn holder(memory: Row<'_>, moment: &str, copied: f64) -> Option<String> {
+/// Who holds most of the memory, and how much; parameters without `copied`, their second copy.
+fn top_owner(memory: Row<'_>, copied: f64) -> Option<(&'static str, f64)> {
     let owner = memory.text("top_owner")?;
     let held = memory.number("top_owner_bytes")?;
     let held = if owner == "parameter" { (held - copied).max(0.0) } else { held };
-    let phase = memory.text("top_phase");
-    let who = match (owner, phase) {
+    let who = match (owner, memory.text("top_phase")) {
         ("parameter", _) => "parameters",
         ("optimizer_state", _) => "optimizer state",
         ("gradient", _) => "gradients",
@@ -130,6 +137,14 @@ fn holder(memory: Row<'_>, moment: &str, copied: f64) -> Option<String> {
         ("older", _) => "older than the history",
         _ => "of no known owner",
     };
+    Some((who, held))
+}
+
+/// Who holds most of the memory, and where it is allocated; parameters without `copied`, their second copy.
+fn holder(memory: Row<'_>, moment: &str, copied: f64) -> Option<String> {
+    let owner = memory.text("top_owner")?;
+    let phase = memory.text("top_phase");
+    let (who, held) = top_owner(memory, copied)?;
     let what = match owner {
         "older" | "unknown" => format!("{} are {who}", bytes(held)),
         _ => format!("{} are held by {who}", bytes(held)),

@@ -9,10 +9,10 @@ use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::human;
 
 use super::context::ReportContext;
-use super::finding_text::{Detail, severity_style, write_finding};
+use super::finding_text::{Detail, write_finding};
+use super::findings_list::FindingsList;
 use super::instructions::write_instructions;
 use super::phrases;
-use super::tree::tree;
 use crate::render::bar::{MAX_PARTS, fill, lengths};
 use crate::render::layout::Layout;
 use crate::render::value::value;
@@ -25,10 +25,6 @@ const BUSY: Style = AnsiColor::Green.on_default();
 const IDLE: Style = AnsiColor::Red.on_default();
 /// Findings that are shown in full.
 const IN_FULL: usize = 3;
-/// Lists of findings are tables from this width on.
-const MIN_TABLE_COLUMNS: usize = 72;
-/// Longest location in the list of findings.
-const MAX_LOCATION: usize = 28;
 /// Profiler options that the note about unknown verdicts names.
 const MAX_OPTIONS: usize = 3;
 
@@ -46,11 +42,12 @@ pub(super) fn write(
         write_breakdown(breakdown, report, layout, out)?;
     }
     let shown: Vec<&Finding> = context.shown(report).collect();
+    let list = FindingsList::new(report, &shown);
     if !shown.is_empty() {
         writeln!(out)?;
-        write_list(&shown, layout, out)?;
+        list.write(layout, out)?;
     }
-    for finding in in_full(&shown) {
+    for finding in in_full(list.in_order()) {
         writeln!(out)?;
         write_finding(finding, Detail::Advice, layout, out)?;
     }
@@ -200,75 +197,11 @@ fn shown_parts(parts: &[BreakdownPart]) -> Vec<BreakdownPart> {
 const MIN_PART_RATIO: f64 = 0.005;
 const MIN_OTHER_RATIO: f64 = 0.001;
 
-/// Writes one line for each finding, indented below the finding that contains it.
-fn write_list(findings: &[&Finding], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    let rows = tree(findings);
-    let saves = |finding: &Finding| match finding.gain.unknown {
-        Some(_) => "unknown".to_owned(),
-        None => phrases::gain_share(finding),
-    };
-    let saves: Vec<String> = rows.iter().map(|(_, finding)| saves(finding)).collect();
-    let saves_width = saves.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(5);
-    let causes = findings.iter().filter(|f| f.is_cause);
-    let numbers = causes.map(|f| f.position).max().unwrap_or(0).to_string().len().max(2);
-    let is_table = layout.columns >= MIN_TABLE_COLUMNS;
-    // Number, severity and what is saved, each with a gap.
-    let indent = if is_table { numbers + 2 + 8 + 2 + saves_width + 2 } else { numbers + 2 };
-    if is_table {
-        let head =
-            format!("{:>numbers$}  {:8}  {:saves_width$}  finding", "#", "severity", "saves");
-        writeln!(out, "{DIM}{head}{DIM:#}")?;
-    }
-    for ((depth, finding), saves) in rows.iter().zip(&saves) {
-        let style = severity_style(finding.severity);
-        let severity = finding.severity.as_str();
-        // Headings and details of other findings have no place in the order.
-        let number = if finding.is_cause { finding.position.to_string() } else { String::new() };
-        if is_table {
-            write!(
-                out,
-                "{number:>numbers$}  {style}{severity:8}{style:#}  {saves:saves_width$}  "
-            )?;
-        } else {
-            let saves = if saves.is_empty() { String::new() } else { format!(", saves {saves}") };
-            writeln!(out, "{number:>numbers$}  {style}{severity}{style:#}{saves}")?;
-            write!(out, "{:indent$}", "")?;
-        }
-        let state = finding.baseline_state.map(|s| format!("{}: ", s.as_str())).unwrap_or_default();
-        let text = format!("{} {state}{}", finding.code, finding.title);
-        let indent = indent + 2 * depth;
-        let nested = 2 * depth;
-        write!(out, "{:nested$}", "")?;
-        let lines = layout.wrapped(&text, indent);
-        for (i, line) in lines.iter().enumerate() {
-            if i > 0 {
-                write!(out, "\n{:indent$}", "")?;
-            }
-            write!(out, "{line}")?;
-        }
-        if let Some(location) =
-            finding.source.first().map(|source| phrases::short_location(source, MAX_LOCATION))
-        {
-            let used = indent + lines.last().map_or(0, |line| line.chars().count());
-            let room = layout.columns.saturating_sub(used);
-            if location.chars().count() + 2 <= room {
-                write!(out, "{DIM}{location:>room$}{DIM:#}")?;
-            } else {
-                for line in layout.wrapped(&location, indent) {
-                    write!(out, "\n{:indent$}{DIM}{line}{DIM:#}", "")?;
-                }
-            }
-        }
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
 /// The first findings that have nothing to do with each other: a finding that is part of another one says the same.
-fn in_full<'a>(findings: &[&'a Finding]) -> Vec<&'a Finding> {
+fn in_full<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<&'a Finding> {
     let is_part = |of: &Finding, finding: &Finding| finding.gain.within.contains(&of.code);
     let mut chosen: Vec<&Finding> = Vec::new();
-    for &finding in findings {
+    for finding in findings {
         let is_related = |other: &&Finding| is_part(other, finding) || is_part(finding, other);
         if chosen.len() < IN_FULL && !chosen.iter().any(is_related) {
             chosen.push(finding);

@@ -3,6 +3,7 @@
 mod context;
 mod csv;
 mod finding_text;
+mod findings_list;
 mod first_screen;
 pub(crate) mod github;
 mod instructions;
