@@ -76,6 +76,11 @@ fn screens(run: &Path) -> String {
         // The conclusion is the last sentence.
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words(&text).ends_with(&words(headline)), "{text}");
+        // The fixes of the plan are numbered in its order, with the base of their savings.
+        let numbers = text.lines().filter_map(|line| line.get(..2)?.trim().parse().ok());
+        let fixes = json["plan"]["fixes"].as_array().map_or(0, Vec::len);
+        assert_eq!(numbers.collect::<Vec<usize>>(), (1..=fixes).collect::<Vec<_>>(), "{text}");
+        assert_eq!(text.contains("Savings are shares of"), fixes > 0, "{text}");
         texts.push(format!("== {columns} columns\n{text}"));
     }
     // The folder of the test may have any length, and its name may be wrapped.

@@ -84,10 +84,9 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
     } else {
         format!("on GPU {}", breakdown.device)
     };
-    let is_slowest = report.breakdown.is_some();
     let place = match report.run.ranks.len() {
         0 | 1 => format!(" {place}"),
-        _ if is_slowest => format!(" {place} of rank {}, the slowest", breakdown.rank),
+        _ if breakdown.is_slowest => format!(" {place} of rank {}, the slowest", breakdown.rank),
         _ => format!(" {place} of rank {}", breakdown.rank),
     };
     out.push_str("<figure class=\"step\">\n");

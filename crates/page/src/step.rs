@@ -36,6 +36,7 @@ pub(crate) fn of(run: &Run, report: &Report, rank: i64) -> Result<Option<Breakdo
     };
     Ok(Some(Breakdown {
         rank,
+        is_slowest: false,
         device: Breakdown::HOST,
         window_ns: row.integer("step_ns").unwrap_or(0).saturating_mul(steps),
         steps,

@@ -14,7 +14,7 @@ use crate::language::rule::Rule;
 use crate::language::rules_needing;
 use crate::language::ruleset::RuleSet;
 use crate::language::severity::{Confidence, Severity};
-use crate::report::breakdown::breakdown;
+use crate::report::breakdown::{Breakdown, breakdown};
 use crate::report::finding::{Finding, FindingLeftOutFix};
 use crate::report::recording::Recording;
 use crate::report::report::{
@@ -81,7 +81,8 @@ pub fn evaluate_without(
         unprofiled_step_ns: traits.unprofiled_step_ns(),
     };
     let mut report = Report::new(run, totals);
-    report.breakdown = breakdown(tables, steps.slowest_rank());
+    report.breakdown = breakdown(tables, steps.slowest_rank())
+        .map(|breakdown| Breakdown { is_slowest: steps.differ(), ..breakdown });
     report.recording = recording;
     report.rule_files = rules.files().to_vec();
     report.findings = findings;

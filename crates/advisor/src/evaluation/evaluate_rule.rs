@@ -76,6 +76,12 @@ impl StepTimes {
         self.by_rank.values().copied().max_by(f64::total_cmp)
     }
 
+    /// Whether a step of the slowest rank takes at least 2 % longer than one of the fastest.
+    pub(crate) fn differ(&self) -> bool {
+        let fastest = self.by_rank.values().copied().min_by(f64::total_cmp);
+        self.slowest().zip(fastest).is_some_and(|(slowest, fastest)| slowest >= 1.02 * fastest)
+    }
+
     /// The slowest rank; of equals the first.
     pub(crate) fn slowest_rank(&self) -> Option<i64> {
         let slowest = self.by_rank.iter().rev().max_by(|a, b| a.1.total_cmp(b.1));

@@ -58,6 +58,8 @@ const UNKNOWN: &str = "unattributed_ratio";
 pub struct Breakdown {
     /// Rank.
     pub rank: i64,
+    /// Whether its steps take at least 2 % longer than those of the fastest rank.
+    pub is_slowest: bool,
     /// Device ordinal; -1 for the host.
     pub device: i64,
     /// From the start of the first step that counts to the end of the last; without steps the whole recording.
@@ -118,6 +120,7 @@ fn of_host(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakdow
     add(OUTSIDE_OPERATORS, false, left);
     Some(Breakdown {
         rank: row.integer("rank")?,
+        is_slowest: false,
         device: Breakdown::HOST,
         window_ns: row.integer("window_ns")?,
         steps: row.integer("step_count")?,
@@ -152,6 +155,7 @@ fn of_device(tables: &[MetricTable], slowest_rank: Option<i64>) -> Option<Breakd
     }
     Some(Breakdown {
         rank,
+        is_slowest: false,
         device,
         window_ns: busy.integer("window_ns")?,
         steps: busy.integer("step_count")?,

@@ -109,7 +109,8 @@ impl Source<'_> {
         if self.run.info().ranks.len() < 2 {
             return String::new();
         }
-        let is_slowest = self.report.breakdown.as_ref().is_some_and(|b| b.rank == self.rank);
+        let breakdown = self.report.breakdown.as_ref();
+        let is_slowest = breakdown.is_some_and(|b| b.is_slowest && b.rank == self.rank);
         if is_slowest {
             format!("Rank {}, the slowest.", self.rank)
         } else {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anstyle::Style;
 use trace_advisor::Report;
-use trace_advisor::advisor::{Finding, Plan, PlannedFix};
+use trace_advisor::advisor::{Finding, FindingFix, Plan, PlannedFix};
 
 use super::finding_text::severity_style;
 use super::phrases;
@@ -48,9 +48,11 @@ impl<'a> FindingsList<'a> {
         Self { plan, headings, planned, others }
     }
 
-    /// The findings in the order of the plan; headings and findings without a planned fix come last.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = &'a Finding> {
-        let planned = self.planned.iter().flat_map(|(_, findings)| findings);
+    /// The findings, those whose fix surely saves most in the plan first; findings without a planned fix, and headings, come last.
+    pub(super) fn by_saving(&self) -> impl Iterator<Item = &'a Finding> {
+        let mut planned: Vec<_> = self.planned.iter().collect();
+        planned.sort_by(|(a, _), (b, _)| b.saves_pct.low.total_cmp(&a.saves_pct.low));
+        let planned = planned.into_iter().flat_map(|(_, findings)| findings);
         planned.chain(&self.others).chain(&self.headings).copied()
     }
 
@@ -86,12 +88,7 @@ impl<'a> FindingsList<'a> {
         for ((fix, findings), (saves, after)) in self.planned.iter().zip(&rows) {
             let number = fix.position;
             let effort = fix.effort.as_str();
-            let helped = if findings.is_empty() {
-                format!(", also for {}", fix.codes.join(", "))
-            } else {
-                String::new()
-            };
-            let action = format!("{} ({effort} effort){helped}", fix.title);
+            let action = format!("{} ({effort} effort){}", fix.title, remark(fix, findings));
             if is_table {
                 let indent = FIX_INDENT + saves_width + 2 + then_width + 2;
                 write!(out, "{number:>2}  {saves:saves_width$}  {after:then_width$}  ")?;
@@ -131,6 +128,17 @@ impl<'a> FindingsList<'a> {
 
 fn saves(fix: &PlannedFix) -> String {
     phrases::percent_range(fix.saves_pct.low, fix.saves_pct.high)
+}
+
+/// What the findings of a fix do not say about it.
+fn remark(fix: &PlannedFix, findings: &[&Finding]) -> String {
+    if findings.is_empty() {
+        return format!(", also for {}", fix.codes.join(", "));
+    }
+    let is_own = |own: &&FindingFix| own.fix == fix.fix;
+    let own = findings.iter().find_map(|finding| finding.fixes.iter().find(is_own));
+    let saves_alone = own.is_none_or(|own| own.alone_pct.mid > 0.0);
+    if saves_alone { String::new() } else { ", saves nothing before the fixes above".to_owned() }
 }
 
 /// What a finding without a planned fix would save.

@@ -47,7 +47,8 @@ pub(super) fn write(
         writeln!(out)?;
         list.write(layout, out)?;
     }
-    for finding in in_full(list.in_order()) {
+    let first = shown.iter().filter(|f| report.headline.first.as_ref() == Some(&f.code)).copied();
+    for finding in in_full(first.chain(list.by_saving())) {
         writeln!(out)?;
         write_finding(finding, Detail::Advice, layout, out)?;
     }
@@ -149,7 +150,8 @@ fn write_breakdown(
     };
     let device = match report.run.ranks.len() {
         1 => device,
-        _ => format!("{device} of rank {}, the slowest", breakdown.rank),
+        _ if breakdown.is_slowest => format!("{device} of rank {}, the slowest", breakdown.rank),
+        _ => format!("{device} of rank {}; all ranks take as long", breakdown.rank),
     };
     for line in layout.wrapped(&format!("{span}{device}:"), 0) {
         writeln!(out, "{DIM}{line}{DIM:#}")?;
@@ -202,7 +204,9 @@ fn in_full<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<&'a Finding> 
     let is_part = |of: &Finding, finding: &Finding| finding.gain.within.contains(&of.code);
     let mut chosen: Vec<&Finding> = Vec::new();
     for finding in findings {
-        let is_related = |other: &&Finding| is_part(other, finding) || is_part(finding, other);
+        let is_related = |other: &&Finding| {
+            other.code == finding.code || is_part(other, finding) || is_part(finding, other)
+        };
         if chosen.len() < IN_FULL && !chosen.iter().any(is_related) {
             chosen.push(finding);
         }
