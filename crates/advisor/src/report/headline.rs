@@ -67,10 +67,11 @@ fn attempt(finding: &Finding) -> String {
     format!("without a predicted saving: try {what} and {measure} (`advisor diff`)")
 }
 
-/// Whether all findings that count are low, and none of them is predicted to save time.
+/// Whether all findings that count are low, and their fixes are predicted to save nothing.
 fn is_healthy(counted: &[&Finding]) -> bool {
     let is_harmless = |finding: &&Finding| {
         finding.severity <= Severity::Low
+            && !finding.fixes.is_empty()
             && finding.gain.unknown.is_none()
             && finding.unpredicted_pct <= 0.0
             && !finding.is_predicted()
@@ -163,7 +164,7 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
         // A healthy run: what it does is the answer.
         (None, Some(_)) if time_summary.is_some() && is_healthy(&counted) => {
             let count = plural(counted.len(), "low finding");
-            format!("{count}, and no fix of them is predicted to save time.")
+            format!("{count}, whose fixes are predicted to save nothing.")
         }
         (None, Some(first)) => {
             let count = plural(counted.len(), "finding");
