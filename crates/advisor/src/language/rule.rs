@@ -104,6 +104,12 @@ impl Rule {
         COMPARISON_VIEWS.contains(&self.table())
     }
 
+    /// The severity of its highest threshold.
+    pub fn worst_severity(&self) -> Severity {
+        let severities = self.checks.iter().flat_map(|check| &check.thresholds).map(|(s, _)| *s);
+        severities.max().unwrap_or(Severity::Info)
+    }
+
     /// The kinds of data whose absence leaves the rule without a verdict, each once.
     pub fn needs(&self) -> impl Iterator<Item = Capability> {
         let of_conditions = self.requires.iter().chain(&self.doubts).flat_map(|c| &c.needs);

@@ -209,21 +209,24 @@ impl Report {
         self.unknown.iter().partition(|rule| run.has_any(&rule.subject))
     }
 
-    /// The profiler options that would give rules without a verdict one, most rules first. Of several values of one
-    /// argument, the one that most rules need. Rules that compare ranks need other ranks first.
+    /// The profiler options that would give rules above info a verdict, most rules first. Of several values of one
+    /// argument, the one that most rules need. Rules that compare ranks need other ranks first, and no option of the
+    /// profiler is enough for rules that also need something else.
     pub fn missing_options(&self) -> Vec<MissingOption> {
         let mut rules_by_option: BTreeMap<&'static str, usize> = BTreeMap::new();
         let has_subject = |rule: &&UnknownRule| {
             self.run.ranks.len() > 1
                 || rule.subject.iter().any(|subject| *subject != Subject::Ranks)
         };
-        for rule in self.unknown_rules().0.into_iter().filter(has_subject) {
-            let options = rule.needs.iter().filter_map(|need| match need.provider() {
+        let can_warn = |rule: &&UnknownRule| rule.worst_severity > Severity::Info;
+        let rules = self.unknown_rules().0.into_iter().filter(has_subject).filter(can_warn);
+        for rule in rules {
+            let options = rule.needs.iter().map(|need| match need.provider() {
                 Provider::ProfilerOption(option) => Some(option),
                 _ => None,
             });
             // Several needs of a rule may have the same option.
-            for option in options.collect::<BTreeSet<_>>() {
+            for option in options.collect::<Option<BTreeSet<_>>>().unwrap_or_default() {
                 *rules_by_option.entry(option).or_default() += 1;
             }
         }
@@ -319,6 +322,9 @@ pub struct UnknownRule {
     pub record_with: Vec<&'static str>,
     /// What the rule is about. A rule about something that the run does not have does not apply.
     pub subject: Vec<Subject>,
+    /// The severity of its highest threshold.
+    #[serde(skip)]
+    pub worst_severity: Severity,
 }
 
 impl UnknownRule {
@@ -337,6 +343,7 @@ impl UnknownRule {
             needs,
             record_with,
             subject: rule.subject.clone(),
+            worst_severity: rule.worst_severity(),
         }
     }
 

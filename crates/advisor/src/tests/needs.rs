@@ -125,6 +125,25 @@ fn rules_that_compare_ranks_ask_one_rank_for_no_options() {
     assert_eq!(options("['ranks', 'gpu']", vec![0]), 1);
 }
 
+/// An option that decides nothing but infos, or not alone, is not worth recording again.
+#[test]
+fn options_are_listed_if_they_decide_more_than_infos() {
+    let options = |severity: &str, needs: &str| {
+        let text = format!(
+            "[rule.own]\ncode = 'XX001'\ncategory = 'test'\nmetric = 'gpu_utilization.busy_ratio'\n\
+             {severity} = '< 50 %'\ntitle = 'Idle'\nmessage = 'Idle.'\nadvice = ['Work.']\nwhy = 'Because.'\n\
+             requires = [{{ needs = {needs} }}]\n"
+        );
+        let rules = RuleSet::load(&[source("own.toml", &text)], &metrics()).unwrap();
+        let row = [("rank", Value::Int(0)), ("busy_ratio", Value::Float(0.2))];
+        let tables = [view("gpu_utilization", &[&row]), capabilities(&[(Some(0), "timeline")])];
+        evaluate(&rules, &tables, &RunInfo::default(), &[]).missing_options().len()
+    };
+    assert_eq!(options("low", "'python_stacks'"), 1);
+    assert_eq!(options("info", "'python_stacks'"), 0);
+    assert_eq!(options("low", "['python_stacks', 'machine_metrics']"), 0);
+}
+
 /// Of a recording of which it is not known what it holds, nothing is assumed.
 #[test]
 fn unknown_capabilities_are_no_pass() {

@@ -83,6 +83,9 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
             store_in_cache(&previous, &args.read, console)?;
         }
     }
+    if is_streamed && reports.len() > 1 {
+        report::write_runs(&reports, layout, &mut console.out)?;
+    }
     if let Some(page) = page {
         write_page(&args.output, &page.finish(), console)?;
     } else if !is_streamed {

@@ -1,6 +1,7 @@
 //! Results as text: reports, comparisons, rows, and the sanitizing of untrusted names.
 
 pub(crate) mod bar;
+mod columns;
 pub(crate) mod diff;
 pub(crate) mod layout;
 pub(crate) mod markup;

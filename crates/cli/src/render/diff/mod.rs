@@ -1,6 +1,5 @@
 //! Comparisons of two runs, one file per format. What several formats say is in `phrases` and `sections`.
 
-mod columns;
 mod context;
 mod github;
 mod junit;

@@ -22,11 +22,11 @@ use trace_advisor::compare::{Outcome, Row, signed_bytes};
 use trace_advisor::trace_model::number::human_bytes;
 use trace_advisor::trace_model::time::human;
 
-use super::columns::{Cell, Column, Kind, Line, Table};
 use super::context::DiffReport;
 use super::phrases;
 use super::sections::{self, Section};
 use crate::console::Terminal;
+use crate::render::columns::{Cell, Column, Kind, Line, Table};
 use crate::render::layout::Layout;
 use crate::render::report;
 use crate::render::sanitize::sanitize;

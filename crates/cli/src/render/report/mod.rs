@@ -12,6 +12,7 @@ pub(crate) mod junit;
 pub(crate) mod markdown;
 mod phrases;
 mod relative_paths;
+mod runs_table;
 mod sarif;
 mod text;
 mod tree;
@@ -29,6 +30,7 @@ use crate::render::layout::Layout;
 pub(crate) use context::ReportContext;
 pub(crate) use finding_text::{Detail, write_finding};
 pub(crate) use relative_paths::relative_path;
+pub(crate) use runs_table::write_runs;
 pub(crate) use text::{write_body, write_header};
 
 /// Writes the reports. Formats for programs contain no control characters, even if they are not written to a

@@ -1,6 +1,6 @@
 //! One finding with hostile names in every format: names must stay data.
 
-use trace_advisor::advisor::{RuleSource, Subject, UnknownRule, evaluate};
+use trace_advisor::advisor::{RuleSource, Severity, Subject, UnknownRule, evaluate};
 use trace_advisor::trace_model::text::is_dangerous;
 use trace_advisor::trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value, Warning};
 use trace_advisor::{Report, RuleSet};
@@ -52,6 +52,7 @@ pub(super) fn report() -> Report {
         needs: Vec::new(),
         record_with: Vec::new(),
         subject: vec![Subject::Run],
+        worst_severity: Severity::High,
     });
     report
 }

@@ -9,6 +9,7 @@ use trace_advisor::advisor::Run;
 use super::context::ReportContext;
 use super::finding_text::{Detail, MARGIN, write_finding};
 use super::instructions::write_instructions;
+use super::runs_table::write_runs;
 use super::{first_screen, phrases};
 use crate::render::layout::Layout;
 use crate::render::sanitize::sanitize_lines;
@@ -30,7 +31,7 @@ pub(super) fn write(
         write_header(&report.run, layout, out)?;
         write_body(report, context, layout, out)?;
     }
-    Ok(())
+    if reports.len() > 1 { write_runs(reports, layout, out) } else { Ok(()) }
 }
 
 /// Writes the first line of a report, which describes the run.

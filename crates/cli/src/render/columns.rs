@@ -15,13 +15,13 @@ const MIN_NAME: usize = 24;
 const ELLIPSIS: &str = "...";
 
 /// A column. Exactly one is of names.
-pub(super) struct Column {
-    pub(super) title: &'static str,
-    pub(super) kind: Kind,
+pub(crate) struct Column {
+    pub(crate) title: &'static str,
+    pub(crate) kind: Kind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Name,
     /// Numbers; those with the greatest rank are left out first, those with rank 0 never.
     Number(u8),
@@ -29,32 +29,32 @@ pub(super) enum Kind {
 
 /// A text with a style.
 #[derive(Default)]
-pub(super) struct Cell {
-    pub(super) text: String,
-    pub(super) style: Style,
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) style: Style,
 }
 
 impl Cell {
-    pub(super) fn new(text: impl Into<String>) -> Self {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), style: Style::new() }
     }
 }
 
 /// A line of the table.
-pub(super) enum Line {
+pub(crate) enum Line {
     Cells(Vec<Cell>),
     /// A remark in the column of names.
     Remark(String),
 }
 
-pub(super) struct Table {
-    pub(super) columns: Vec<Column>,
-    pub(super) lines: Vec<Line>,
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) lines: Vec<Line>,
 }
 
 impl Table {
     /// Writes the lines below the titles, at most `width` characters wide; without a limit nothing is left out.
-    pub(super) fn write(&self, width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn write(&self, width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
         let name_at = self.columns.iter().position(|c| c.kind == Kind::Name).unwrap_or(0);
         let mut widths: Vec<usize> = (0..self.columns.len()).map(|i| self.width_of(i)).collect();
         let kept = self.kept(&widths, name_at, width);
