@@ -82,6 +82,15 @@ def test_comparison_is_that_of_the_program(sample: Path) -> None:
     assert ta.diff(sample, sample, fail_on="regression").markdown() == comparison.markdown()
     assert comparison.rows().num_rows == len(comparison.to_dict()["rows"])
     assert comparison.html() == program("diff", sample, sample, "--format", "html")
+    assert comparison.text(wide=True) == program("diff", sample, sample, "--wide")
+    assert comparison.differences == [] and "same time" in comparison.reason
+
+
+def test_comparison_tells_what_differs_about_the_runs(sample: Path) -> None:
+    comparison = ta.diff(sample, sample, before_steps="4", after_steps="4-5")
+    assert comparison.differences == [ta.Difference("steps", "1", "2", None)]
+    assert comparison.to_dict()["differences"][0]["what"] == "steps"
+    assert "differs steps: 1 -> 2\n" in str(comparison)
 
 
 def test_commands_write_files(sample: Path, tmp_path: Path) -> None:

@@ -18,10 +18,14 @@
 //!
 //! A [`Verdict`] tells whether the median step got slower, given the variation between steps.
 //!
+//! [`Difference`]s are of the runs as a whole: another GPU, other ranks, another batch. Runs that did different work are not
+//! comparable; their numbers are there all the same.
+//!
 //! [`Matched`] describes how names were matched: equal names first, then names that differ only in parts that change
 //! with versions, vendors and installations. Matches of the second kind are marked.
 
 mod categories;
+mod differences;
 mod headline_measures;
 mod hta_trace_diff;
 mod level;
@@ -36,6 +40,7 @@ mod tables;
 mod verdict;
 
 pub use categories::{Category, Group};
+pub use differences::Difference;
 pub use headline_measures::Measure;
 pub use hta_trace_diff::{DeviceType, compare_traces};
 pub use level::Level;
@@ -51,6 +56,7 @@ pub use verdict::{Outcome, Sample, Verdict};
 
 use trace_model::{MetricTable, RecordBatch};
 
+use self::differences::ComparedRun;
 use self::memory::RunMemory;
 use self::run_totals::{
     SelectedSteps, StepFilter, TotalsOptions, has_steps, name_totals, run_ranks, select_steps,
@@ -61,6 +67,8 @@ use query::{Error, Result, Session};
 /// The comparison of two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diff {
+    /// What differs about the runs as a whole.
+    pub differences: Vec<Difference>,
     /// The step, and how much of its change is explained.
     pub summary: Summary,
     /// The time of a step by category; empty if whole recordings were compared.
@@ -98,7 +106,9 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
     if let Some(memory) = &memory
         && has_times != (true, true)
     {
-        return Ok(memory_diff(memory, (&ranks.0, &ranks.1), has_times, options));
+        let run = |session, ranks| ComparedRun { session, ranks, steps: None };
+        let runs = [run(before, &ranks.0), run(after, &ranks.1)];
+        return memory_diff(memory, runs, has_times, options);
     }
     if has_times.0 != has_times.1 {
         let (snapshots, times) =
@@ -108,7 +118,7 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
              there is nothing that both tell"
         )));
     }
-    let (b, a) = select_both(before, after, options)?;
+    let (b, a, left_out) = select_both(before, after, options)?;
     // Steps are compared with steps, and recordings with recordings.
     let unit = if b.is_marked() && a.is_marked() { Unit::Step } else { Unit::Recording };
     let mixed = b.is_marked() != a.is_marked();
@@ -144,7 +154,15 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
         }
     }
     summary.headline = summary::headline(&summary, &categories, &rows);
-    let verdict = verdict::verdict((&b, &a), unit, summary.change_ratio, options.least_change);
+    summary.notes.extend(left_out);
+    let runs = [(before, &b), (after, &a)].map(|(session, selected)| ComparedRun {
+        session,
+        ranks: &selected.ranks,
+        steps: Some(selected),
+    });
+    let differences = differences::differences(runs, &rows, memory.as_ref())?;
+    let verdict = verdict::verdict((&b, &a), unit, summary.change_ratio, options.least_change)
+        .unless_not_comparable(&differences);
     for (selected, side) in [(&b, "before"), (&a, "after")] {
         if selected.left_out_steps > 0 {
             summary.notes.push(format!(
@@ -161,53 +179,68 @@ pub fn diff(before: &Session, after: &Session, options: &DiffOptions) -> Result<
         run(after, &a, parts.as_ref().map(|p| &p.1)),
         &verdict,
     )?;
-    let tables = tables::tables(Some((&verdict, &summary, &rows)), memory.as_ref());
+    let tables = tables::tables(&verdict, Some((&summary, &rows)), memory.as_ref());
     if !options.levels.is_empty() {
         rows.retain(|row| options.levels.contains(&row.level));
     }
     rows::sort(&mut rows, options.sort);
-    Ok(Diff { summary, categories, rows, verdict, before_after, memory, tables })
+    Ok(Diff { differences, summary, categories, rows, verdict, before_after, memory, tables })
 }
 
 /// Compares memory alone. `has_times`: before, after.
 fn memory_diff(
     memory: &MemoryDiff,
-    ranks: (&[i32], &[i32]),
+    runs: [ComparedRun<'_>; 2],
     has_times: (bool, bool),
     options: &DiffOptions,
-) -> Diff {
+) -> Result<Diff> {
     let sides = match has_times {
         (true, _) => "the run after has",
         (_, true) => "the run before has",
         _ => "the runs have",
     };
-    Diff {
-        summary: summary::memory_summary(ranks, memory, sides),
+    let differences = differences::differences(runs, &[], Some(memory))?;
+    let verdict =
+        verdict::memory_verdict(memory, options.least_change).unless_not_comparable(&differences);
+    Ok(Diff {
+        differences,
+        summary: summary::memory_summary((runs[0].ranks, runs[1].ranks), memory, sides),
         categories: Vec::new(),
         rows: Vec::new(),
-        verdict: verdict::memory_verdict(memory, options.least_change),
         before_after: headline_measures::memory_measures(memory),
-        tables: tables::tables(None, Some(memory)),
+        tables: tables::tables(&verdict, None, Some(memory)),
+        verdict,
         memory: Some(memory.clone()),
-    }
+    })
 }
 
-/// The steps of both runs to compare; by default of the ranks that both runs have.
+/// The steps of both runs to compare, by default of the ranks that both runs have, and notes about the ranks that this
+/// leaves out.
 fn select_both(
     before: &Session,
     after: &Session,
     options: &DiffOptions,
-) -> Result<(SelectedSteps, SelectedSteps)> {
+) -> Result<(SelectedSteps, SelectedSteps, Vec<String>)> {
     let (b_ranks, a_ranks) = (run_ranks(before)?, run_ranks(after)?);
     let b_requested = options.before.ranks.as_ref().unwrap_or(&b_ranks);
     let a_requested = options.after.ranks.as_ref().unwrap_or(&a_ranks);
     let common: Vec<i32> =
         b_requested.iter().copied().filter(|r| a_requested.contains(r)).collect();
+    let mut notes = Vec::new();
+    let is_chosen = options.before.ranks.is_some() || options.after.ranks.is_some();
+    for (side, other, ranks) in [("before", "after", &b_ranks), ("after", "before", &a_ranks)] {
+        let alone: Vec<i32> = ranks.iter().copied().filter(|r| !common.contains(r)).collect();
+        if !common.is_empty() && !alone.is_empty() && !is_chosen {
+            let why = format!("the run {other} has no rank of that number");
+            notes.push(summary::left_out_note(side, &alone, &why));
+        }
+    }
     let (b_ranks, a_ranks) =
         if common.is_empty() { (b_ranks, a_ranks) } else { (common.clone(), common) };
     Ok((
         select_steps(before, "before", &options.before, &b_ranks, StepFilter::Complete)?,
         select_steps(after, "after", &options.after, &a_ranks, StepFilter::Complete)?,
+        notes,
     ))
 }
 

@@ -251,15 +251,16 @@ fn notes(before: &SelectedSteps, after: &SelectedSteps, unit: Unit) -> Vec<Strin
     }
     for (selected, side) in [(before, "before"), (after, "after")] {
         if !selected.without_steps.is_empty() {
-            let ranks = list(&selected.without_steps);
-            let (noun, verb, be) = match selected.without_steps.len() {
-                1 => ("rank", "marks", "is"),
-                _ => ("ranks", "mark", "are"),
-            };
-            notes.push(format!("{side}: {noun} {ranks} {verb} no steps and {be} left out"));
+            notes.push(left_out_note(side, &selected.without_steps, "no steps are marked there"));
         }
     }
     notes
+}
+
+/// `before: ranks 2, 3 are left out: no steps are marked there`.
+pub(super) fn left_out_note(side: &str, ranks: &[i32], why: &str) -> String {
+    let (noun, be) = if ranks.len() == 1 { ("rank", "is") } else { ("ranks", "are") };
+    format!("{side}: {noun} {} {be} left out: {why}", list(ranks))
 }
 
 fn list(ranks: &[i32]) -> String {

@@ -9,7 +9,7 @@ use crate::memory::{DeviceMemory, MemoryDiff};
 use crate::names;
 use crate::rows::Row;
 use crate::summary::{Summary, is_unrecorded};
-use crate::verdict::Verdict;
+use crate::verdict::{Outcome, Verdict};
 
 /// Number of standard errors that a difference must exceed: there are hundreds of names and few steps.
 const MIN_STANDARD_ERRORS: f64 = 3.0;
@@ -124,19 +124,23 @@ pub fn metrics() -> Vec<MetricSpec> {
     metrics
 }
 
-/// The tables of a comparison; without times in both runs, that of memory only has rows.
+/// The tables of a comparison; without times in both runs, that of memory only has rows. If the runs are not comparable none
+/// has: rules then have no verdict either.
 pub(super) fn tables(
-    times: Option<(&Verdict, &Summary, &[Row])>,
+    verdict: &Verdict,
+    times: Option<(&Summary, &[Row])>,
     memory: Option<&MemoryDiff>,
 ) -> Vec<MetricTable> {
+    let is_comparable = verdict.outcome != Outcome::NotComparable;
+    let not_comparable = format!("the runs are not comparable: {}", verdict.reason);
     let table = |at: usize, columns: &[Column], rows, when_empty: &str| MetricTable {
         view: COMPARISON_VIEWS[at].to_owned(),
         columns: names_of(columns),
-        rows,
-        when_empty: when_empty.to_owned(),
+        rows: if is_comparable { rows } else { Vec::new() },
+        when_empty: if is_comparable { when_empty } else { &not_comparable }.to_owned(),
     };
     let (steps, names, no_names) = match times {
-        Some((verdict, summary, rows)) => (
+        Some((summary, rows)) => (
             vec![step_time(verdict)],
             operators(verdict, summary, rows),
             "neither run has a name to compare",

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use trace_model::time::human;
 
+use crate::differences::Difference;
 use crate::memory::MemoryDiff;
 use crate::run_totals::{SelectedSteps, median};
 use crate::summary::{Summary, Unit};
@@ -35,8 +36,10 @@ pub enum Outcome {
     Improvement,
     /// Changed by less than the threshold.
     Unchanged,
-    /// The recordings do not allow a verdict.
+    /// The recordings do not allow a verdict: steps vary too much, or are too few.
     Inconclusive,
+    /// The runs did different work, see [`Difference::not_comparable`].
+    NotComparable,
 }
 
 impl Outcome {
@@ -47,6 +50,15 @@ impl Outcome {
             Self::Improvement => "improvement",
             Self::Unchanged => "unchanged",
             Self::Inconclusive => "inconclusive",
+            Self::NotComparable => "not_comparable",
+        }
+    }
+
+    /// The name in words.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::NotComparable => "not comparable",
+            outcome => outcome.as_str(),
         }
     }
 }
@@ -90,6 +102,17 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The verdict, or that the runs are not comparable, with its numbers.
+    pub(super) fn unless_not_comparable(self, differences: &[Difference]) -> Self {
+        let reasons =
+            differences.iter().filter_map(|difference| difference.not_comparable.as_deref());
+        let reasons: Vec<&str> = reasons.collect();
+        if reasons.is_empty() {
+            return self;
+        }
+        Self { outcome: Outcome::NotComparable, reason: reasons.join("; "), ..self }
+    }
+
     /// Half the width of the interval.
     pub(super) fn spread_ratio(&self) -> Option<f64> {
         Some((self.high_ratio? - self.low_ratio?) / 2.0)

@@ -17,7 +17,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from trace_advisor._commands import augment, cut, demo, describe, explain, export, map_shard, merge, views
-    from trace_advisor._diff import Comparison, diff
+    from trace_advisor._diff import Comparison, Difference, diff
     from trace_advisor._errors import AdvisorError
     from trace_advisor._progress import Progress
     from trace_advisor._record_hint import record_hint
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Names by the module that is imported when one of them is used: training programs and the program itself start sooner.
 _NAMES = {
     "_commands": ["augment", "cut", "demo", "describe", "explain", "export", "map_shard", "merge", "views"],
-    "_diff": ["Comparison", "diff"],
+    "_diff": ["Comparison", "Difference", "diff"],
     "_errors": ["AdvisorError"],
     "_progress": ["Progress"],
     "_record_hint": ["record_hint"],
@@ -46,6 +46,7 @@ _NAMES = {
 __all__ = [
     "AdvisorError",
     "Comparison",
+    "Difference",
     "Finding",
     "Gain",
     "Progress",

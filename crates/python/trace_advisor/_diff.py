@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from trace_advisor import _html, _native
 from trace_advisor._document import Document
@@ -11,6 +12,17 @@ from trace_advisor._options import Path, Selection, files, numbers, to_options, 
 from trace_advisor._progress import ProgressArgument, callback
 from trace_advisor._run import Run
 from trace_advisor._table import Table
+
+
+class Difference(NamedTuple):
+    """One thing that differs about two runs."""
+
+    what: str
+    """What differs: `GPU`, `ranks`, `batch shape`, ..."""
+    before: str
+    after: str
+    not_comparable: str | None
+    """Why the runs are not comparable because of it; `None` if it does not prevent a comparison."""
 
 
 class Comparison(Document["_native.Comparison"]):
@@ -21,8 +33,18 @@ class Comparison(Document["_native.Comparison"]):
 
     @property
     def verdict(self) -> str:
-        """`regression`, `improvement`, `no-change`, `inconclusive`, ..."""
+        """`regression`, `improvement`, `unchanged`, `inconclusive` or `not_comparable`."""
         return str(self._data["verdict"]["outcome"])
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is that, in a sentence."""
+        return str(self._data["verdict"]["reason"])
+
+    @property
+    def differences(self) -> list[Difference]:
+        """What differs about the runs as a whole: GPU, ranks, steps, program, shape of the batch, options of the profiler."""
+        return [Difference(**difference) for difference in self._data["differences"]]
 
     @property
     def headline(self) -> str:
@@ -38,9 +60,11 @@ class Comparison(Document["_native.Comparison"]):
         """The names that one of the runs has, with calls and time before and after."""
         return Table(self._native.rows())
 
-    def text(self, *, limit: int | None = None, color: bool = False, width: int | None = None) -> str:
-        """The comparison as text, with `limit` rows per section (10 by default)."""
-        return self._native.render("text", to_options(limit=limit), width, color)
+    def text(
+        self, *, limit: int | None = None, wide: bool = False, color: bool = False, width: int | None = None
+    ) -> str:
+        """The comparison as text, with `limit` rows per section (10 by default); `wide`: whole names and all columns."""
+        return self._native.render("text", to_options(limit=limit, wide=wide), width, color)
 
     def html(self) -> str:
         """The comparison as one page, which opens without a network."""
@@ -77,7 +101,8 @@ def diff(
         select: Only these rules.
         ignore: Without these rules.
         preview: Whether rules in preview are evaluated, too.
-        fail_on: The verdict from which on `Comparison.has_failed` is true: `regression` or `inconclusive`.
+        fail_on: The verdict from which on `Comparison.has_failed` is true: `regression` or `inconclusive`, which
+            includes runs that are not comparable.
         fail_on_memory: Fail, too, if the peak memory of a device grows by this percentage or more.
         progress: `True` or `tqdm` for a bar, or a callable that gets a `Progress`.
     """

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use trace_demo::{Bottleneck, Options, write_run};
 
-use super::{event, one_step, write_trace};
+use super::{event, images, looped, one_step, write_trace};
 use crate::support::sandbox::Sandbox;
 
 fn text(bytes: &[u8]) -> &str {
@@ -161,4 +161,71 @@ fn diff_escapes_names() {
         let is_bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!text.contains(is_bad), "{format}: {text}");
     }
+}
+
+#[test]
+fn diff_says_what_differs_about_the_runs_first() {
+    let sandbox = Sandbox::new();
+    let convolution = looped("aten::conv2d", &images(8), 500, &[]);
+    write_trace(&sandbox.path("before.json"), &convolution);
+    write_trace(&sandbox.path("larger.json"), &looped("aten::conv2d", &images(16), 900, &[]));
+    write_trace(&sandbox.path("other.json"), &looped("aten::bmm", &Json::Null, 900, &[]));
+    let said = |after: &str, more: &[&str]| {
+        let output = sandbox.run(&[&["diff", "before.json", after][..], more].concat());
+        (text(&output.stdout).to_owned(), output.status.code())
+    };
+    let (larger, _) = said("larger.json", &[]);
+    let lines: Vec<&str> = larger.lines().collect();
+    assert_eq!(lines[2], "differs batch shape: [8, 3, 8, 8] -> [16, 3, 8, 8]");
+    assert!(lines[3].starts_with("regression: "), "{larger}");
+
+    let (other, _) = said("other.json", &[]);
+    let lines: Vec<&str> = other.lines().collect();
+    let differs = "differs longest operator: aten::conv2d -> aten::bmm; record_shapes: on -> off";
+    assert_eq!(lines[2], differs);
+    assert!(lines[3].starts_with("not comparable: the runs do different work"), "{other}");
+    assert!(other.contains("aten::bmm (added)"), "the tables are there: {other}");
+    for (limit, code) in [("regression", 0), ("inconclusive", 1), ("never", 0)] {
+        assert_eq!(said("other.json", &["--fail-on", limit]).1, Some(code), "{limit}");
+    }
+    let (json, _) = said("other.json", &["-f", "json"]);
+    let json: Json = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["verdict"]["outcome"], "not_comparable");
+    let first = &json["differences"][0];
+    assert_eq!(
+        (&first["what"], &first["after"]),
+        (&json!("longest operator"), &json!("aten::bmm"))
+    );
+    assert_eq!(first["not_comparable"], json["verdict"]["reason"]);
+    assert!(json["differences"][1]["not_comparable"].is_null());
+    for (format, verdict, differs) in [
+        ("markdown", "**not comparable**", "longest operator: aten::conv2d"),
+        ("github", "::warning title=Trace Advisor%3A not comparable", "differs: longest operator"),
+        ("junit", "<skipped message=\"not comparable: ", "differs: longest operator"),
+        ("html", "o-not_comparable", "Differs: longest operator"),
+    ] {
+        let (text, code) = said("other.json", &["-f", format]);
+        assert!(text.contains(verdict) && text.contains(differs), "{format}: {text}");
+        assert_eq!(code, Some(0));
+    }
+}
+
+/// A pipe gets lines of 100 characters, too: names of 2,000 characters hide the numbers.
+#[test]
+fn diff_cuts_names_unless_they_are_asked_for() {
+    let sandbox = Sandbox::new();
+    let name = format!("library::{}operator", "part_of_a_name_".repeat(40));
+    write_trace(&sandbox.path("before.json"), &one_step(&[]));
+    write_trace(&sandbox.path("after.json"), &one_step(&[event("cpu_op", &name, 1, 1_090, 5)]));
+    let said = |more: &[&str]| {
+        let output = sandbox.run(&[&["diff", "before.json", "after.json"][..], more].concat());
+        text(&output.stdout).to_owned()
+    };
+    let cut = said(&[]);
+    assert!(cut.contains("library::part") && cut.contains("..."), "{cut}");
+    assert!(cut.lines().all(|line| line.chars().count() <= 100), "{cut}");
+    let wide = said(&["--wide"]);
+    assert!(wide.contains(&name), "{wide}");
+    let levels = said(&["--level", "operator", "--wide"]);
+    assert!(levels.contains(&name), "{levels}");
 }

@@ -13,7 +13,8 @@ use arrow::datatypes::{DataType, Int64Type};
 use serde_json::{Value as Json, json};
 use trace_advisor::advisor::Comparison;
 use trace_advisor::compare::{
-    Change, Diff, DiffOptions, Group, Level, Matched, Measure, Outcome, Row, SideOptions, Unit,
+    Change, Diff, DiffOptions, Difference, Group, Level, Matched, Measure, Outcome, Row,
+    SideOptions, Unit,
 };
 use trace_advisor::{Run, default_rules, diff, evaluate_diff};
 use trace_demo::{Bottleneck, Options, write_run};
@@ -417,4 +418,96 @@ fn verdict_reads_the_slowest_rank_without_warm_up() {
     assert!((120_000.0..=121_000.0).contains(&sample.median_ns), "{sample:?}");
     assert_eq!(diff.verdict.outcome, Outcome::Regression, "{}", diff.verdict.reason);
     assert!(diff.summary.notes.iter().any(|n| n.contains("warm-up")), "{:?}", diff.summary.notes);
+}
+
+/// A run of four steps of `2 * call_us` each, in which one operator with these shapes of its inputs runs for `call_us`.
+fn looped(operator: &str, input_dims: &Json, call_us: i64, more: &[Json]) -> Vec<Json> {
+    let mut events = more.to_vec();
+    for i in 0..4_i64 {
+        let start = 10_000 * i;
+        events.push(event("user_annotation", &format!("ProfilerStep#{i}"), 1, start, 2 * call_us));
+        let mut call = event("cpu_op", operator, 1, start + 10, call_us);
+        if !input_dims.is_null() {
+            call["args"] = json!({"Input Dims": input_dims});
+        }
+        events.push(call);
+    }
+    events
+}
+
+/// Inputs of a convolution of a batch of this size.
+fn images(batch: i64) -> Json {
+    json!([[batch, 3, 8, 8], [4, 3, 3, 3]])
+}
+
+fn phrases(diff: &Diff) -> Vec<String> {
+    diff.differences.iter().map(Difference::phrase).collect()
+}
+
+#[test]
+fn runs_that_did_different_work_are_not_comparable() {
+    let vision = run(&looped("aten::conv2d", &images(8), 500, &[]));
+    let recommender = looped("aten::embedding_bag", &json!([[1000, 16], [64]]), 900, &[]);
+    let backward = event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 2, 600, 9);
+    let trained = looped("aten::conv2d", &images(8), 900, &[backward]);
+    for (after, reason, difference) in [
+        (
+            recommender,
+            "the runs do different work: 0 % of the time of operators is in operators of both runs",
+            "longest operator: aten::conv2d -> aten::embedding_bag",
+        ),
+        (trained, "the run after trains, the run before does not", "training: no -> yes"),
+    ] {
+        let after = run(&after);
+        let diff = compare(&vision, &after);
+        check_sums(&diff, reason);
+        let verdict = &diff.verdict;
+        assert_eq!((verdict.outcome, verdict.reason.as_str()), (Outcome::NotComparable, reason));
+        assert!(phrases(&diff).iter().any(|phrase| phrase == difference), "{:?}", phrases(&diff));
+        // The numbers are there, what they mean is not judged.
+        assert!(near(verdict.change_ratio.unwrap(), 0.8) && !diff.rows.is_empty(), "{verdict:?}");
+        let judged = judge(&diff, &vision, &after);
+        assert_eq!((codes(&judged).len(), judged.passed.len(), judged.unknown.len()), (0, 0, 3));
+        for unknown in &judged.unknown {
+            assert_eq!(unknown.reason, format!("the runs are not comparable: {reason}"));
+        }
+    }
+}
+
+#[test]
+fn differences_of_the_runs_do_not_change_the_verdict() {
+    let small = run(&looped("aten::conv2d", &images(8), 500, &[]));
+    let large = run(&looped("aten::conv2d", &images(16), 900, &[]));
+    let diff = compare(&small, &large);
+    assert_eq!(diff.verdict.outcome, Outcome::Regression, "{}", diff.verdict.reason);
+    assert_eq!(phrases(&diff), ["batch shape: [8, 3, 8, 8] -> [16, 3, 8, 8]"]);
+    let unshaped = run(&looped("aten::conv2d", &Json::Null, 500, &[]));
+    let diff = compare(&small, &unshaped);
+    assert_eq!(diff.verdict.outcome, Outcome::Unchanged, "{}", diff.verdict.reason);
+    assert_eq!(phrases(&diff), ["record_shapes: on -> off"]);
+    assert_eq!(phrases(&compare(&small, &small)), [""; 0]);
+}
+
+#[test]
+fn ranks_that_one_run_lacks_are_noted() {
+    let run = |ranks: i64| {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..ranks {
+            let events = looped("aten::conv2d", &images(8), 500, &[]);
+            let trace = json!({"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 3}, "traceEvents": events});
+            std::fs::write(folder.path().join(format!("rank-{rank}.json")), trace.to_string())
+                .unwrap();
+        }
+        Run::open(folder.path()).unwrap()
+    };
+    let (all, one) = (run(3), run(1));
+    let diff = compare(&all, &one);
+    assert_eq!(phrases(&diff), ["ranks: 3 -> 1 of 3"]);
+    let note = "before: ranks 1, 2 are left out: the run after has no rank of that number";
+    assert_eq!(diff.summary.notes, [note]);
+    // Who names ranks knows which are left out.
+    let before = SideOptions { ranks: Some(vec![0]), ..SideOptions::default() };
+    let options = DiffOptions { before, ..DiffOptions::default() };
+    let chosen = trace_advisor::diff(&all, &one, &options).unwrap();
+    assert_eq!(chosen.summary.notes, [""; 0]);
 }

@@ -26,6 +26,9 @@ pub(crate) struct DiffArgs {
     /// Sort order of the rows
     #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = OUTPUT)]
     pub(crate) sort: DiffSort,
+    /// Print text with whole names and all columns, however long the lines get
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) wide: bool,
     /// Maximum number of rows per section [default: 10 as text, all in other formats]
     #[arg(long, value_name = "N", help_heading = OUTPUT)]
     pub(crate) limit: Option<usize>,
@@ -85,7 +88,7 @@ pub(crate) struct DiffArgs {
 pub(crate) enum DiffFailOn {
     /// The step got slower
     Regression,
-    /// The step got slower, or the comparison is inconclusive
+    /// The step got slower, the comparison is inconclusive, or the runs are not comparable
     Inconclusive,
     /// No verdict fails the comparison
     Never,

@@ -81,8 +81,10 @@ pub(crate) enum Command {
     /// counts for the innermost range that makes progress, and by what the GPU does. Kernels, runtime calls and
     /// operators are matched even if a version or vendor renamed them; such matches are marked.
     ///
+    /// What differs about the runs comes first: GPU, ranks, steps, program, shape of the batch, options of the profiler.
+    ///
     /// The verdict compares the change of the median step with how much steps vary: regression, improvement,
-    /// unchanged or inconclusive.
+    /// unchanged or inconclusive. Runs that did different work are not comparable; what they took is printed all the same.
     ///
     /// Where both runs recorded memory, its owners at the peak are compared by place. Of two memory snapshots, the
     /// verdict is about the peak.

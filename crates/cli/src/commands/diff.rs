@@ -5,8 +5,8 @@ use std::borrow::Borrow;
 use serde::Serialize;
 use trace_advisor::advisor::{Comparison, DamagedFile};
 use trace_advisor::compare::{
-    Category, DeviceMemory, DeviceType, Diff, DiffOptions, Level, Measure, MemoryDiff, Outcome,
-    Row, SideOptions, Sort, Steps, Summary, Verdict,
+    Category, DeviceMemory, DeviceType, Diff, DiffOptions, Difference, Level, Measure, MemoryDiff,
+    Outcome, Row, SideOptions, Sort, Steps, Summary, Verdict,
 };
 use trace_advisor::trace_model::{RecordBatch, Warning, damage};
 use trace_advisor::{RuleSet, Run, compare_traces};
@@ -127,6 +127,7 @@ impl<R: Borrow<Run>> Compared<R> {
             fails: verdict_fails(diff.verdict.outcome, args),
             fails_on_memory: memory_fails(diff.memory.as_ref(), args),
             limit: args.limit,
+            is_wide: args.wide,
             command_options: command_options(args).iter().map(|o| shown(o)).collect(),
         };
         print(&report, (before, after), args, console)
@@ -189,7 +190,7 @@ fn verdict_fails(outcome: Outcome, args: &DiffArgs) -> bool {
         None | Some(DiffFailOn::Never) => false,
         Some(DiffFailOn::Regression) => outcome == Outcome::Regression,
         Some(DiffFailOn::Inconclusive) => {
-            matches!(outcome, Outcome::Regression | Outcome::Inconclusive)
+            matches!(outcome, Outcome::Regression | Outcome::Inconclusive | Outcome::NotComparable)
         }
     }
 }
@@ -252,6 +253,7 @@ fn print(
                 tool: Tool { name: "trace-advisor", version: env!("CARGO_PKG_VERSION") },
                 before_path: &before.info().path,
                 after_path: &after.info().path,
+                differences: &diff.differences,
                 verdict: &diff.verdict,
                 before_after: &diff.before_after,
                 memory: diff.memory.as_ref(),
@@ -300,6 +302,7 @@ struct Json<'a> {
     tool: Tool,
     before_path: &'a str,
     after_path: &'a str,
+    differences: &'a [Difference],
     verdict: &'a Verdict,
     before_after: &'a [Measure],
     memory: Option<&'a MemoryDiff>,

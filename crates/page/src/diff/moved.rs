@@ -26,6 +26,7 @@ pub(super) fn pane(diff: &Diff) -> Option<Pane> {
             number(row.after.dur_ns - row.before.dur_ns),
             number(row.before.count),
             number(row.after.count),
+            number(row.impact_ns()),
             share,
             Json::from(row.renamed_from.as_deref().map(short).unwrap_or_default()),
         ]
@@ -36,12 +37,17 @@ pub(super) fn pane(diff: &Diff) -> Option<Pane> {
             TableColumn::new("Name", Unit::None, "its name in the run after, if both have it"),
             TableColumn::new("Level", Unit::None, "kind of event"),
             TableColumn::new("Change", Unit::None, "what changed"),
-            TableColumn::new("Before", Unit::Ns, "duration a step"),
-            TableColumn::new("After", Unit::Ns, "duration a step"),
+            TableColumn::new("Before", Unit::Ns, "duration a step, with what it calls"),
+            TableColumn::new("After", Unit::Ns, "duration a step, with what it calls"),
             TableColumn::new("Difference", Unit::Ns, "after less before"),
             TableColumn::new("Calls before", Unit::Number, "calls a step"),
             TableColumn::new("Calls after", Unit::Number, "calls a step"),
-            TableColumn::new("Of the change", Unit::Ratio, "share of the change of the step"),
+            TableColumn::new(
+                "Own difference",
+                Unit::Ns,
+                "difference of its part of a step: on the host without what it calls, on the GPU all of it",
+            ),
+            TableColumn::new("Of the change", Unit::Ratio, "that part over the change of the step"),
             TableColumn::new(
                 "Renamed from",
                 Unit::None,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use trace_advisor::compare::Diff;
 
-use crate::clean::{html, html_with_code};
+use crate::clean::{html, html_with_code, short};
 use crate::words::{self, capitalized};
 
 /// Writes the head. The paths of the runs: before, after.
@@ -16,11 +16,16 @@ pub(super) fn write(diff: &Diff, (before, after): (&str, &str), out: &mut String
         html(before),
         html(after),
         verdict.outcome.as_str(),
-        html(&capitalized(verdict.outcome.as_str()).replace('.', ":")),
+        html(&capitalized(verdict.outcome.phrase()).replace('.', ":")),
         html_with_code(&verdict.reason),
         html(&diff.summary.before.phrase(diff.summary.unit)),
         html(&diff.summary.after.phrase(diff.summary.unit)),
     );
+    if !diff.differences.is_empty() {
+        let phrases: Vec<String> =
+            diff.differences.iter().map(|difference| short(&difference.phrase())).collect();
+        let _ = writeln!(out, "<p class=\"meta\">Differs: {}.</p>", html(&phrases.join("; ")));
+    }
     let _ = writeln!(
         out,
         "<p class=\"subject\">{}</p>",

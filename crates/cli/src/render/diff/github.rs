@@ -21,12 +21,14 @@ pub(super) fn annotations(report: &DiffReport<'_>) -> String {
     let outcome = diff.verdict.outcome;
     let kind = match outcome {
         Outcome::Regression => Kind::Error,
-        Outcome::Inconclusive => Kind::Warning,
+        Outcome::Inconclusive | Outcome::NotComparable => Kind::Warning,
         Outcome::Improvement | Outcome::Unchanged => Kind::Notice,
     };
     let (before, after) = &report.paths;
-    let title = format!("Trace Advisor: {}, {before} -> {after}", outcome.as_str());
-    let mut message = vec![diff.verdict.reason.clone(), diff.summary.headline.clone()];
+    let title = format!("Trace Advisor: {}, {before} -> {after}", outcome.phrase());
+    let mut message = vec![diff.verdict.reason.clone()];
+    message.extend(phrases::differences(diff).map(|text| format!("differs: {text}")));
+    message.push(diff.summary.headline.clone());
     message.extend(diff.summary.notes.iter().map(|note| format!("note: {note}")));
     let mut text = annotation(kind, &[("title", &title)], &message);
     for finding in &report.comparison.findings {

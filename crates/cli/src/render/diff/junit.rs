@@ -12,10 +12,11 @@ pub(super) fn suite(report: &DiffReport<'_>) -> String {
     let (before, after) = &report.paths;
     let cases = std::iter::once(verdict(report)).chain(memory(report));
     let cases = cases.chain(rules(report)).chain(measures(report));
+    let differences = phrases::differences(report.diff).map(|text| format!("differs: {text}"));
     let suite = Suite {
         name: format!("{before} -> {after}"),
         cases: cases.collect(),
-        output: vec![report.diff.summary.headline.clone()],
+        output: differences.into_iter().chain([report.diff.summary.headline.clone()]).collect(),
     };
     document("advisor diff", &[suite])
 }
@@ -24,13 +25,13 @@ pub(super) fn suite(report: &DiffReport<'_>) -> String {
 fn verdict(report: &DiffReport<'_>) -> Case {
     let diff = report.diff;
     let verdict = &diff.verdict;
-    let message = format!("{}: {}", verdict.outcome.as_str(), verdict.reason);
+    let message = format!("{}: {}", verdict.outcome.phrase(), verdict.reason);
     let notes = diff.summary.notes.iter().map(|note| format!("note: {note}"));
     let details = [diff.summary.headline.clone()].into_iter().chain(notes);
     let outcome = if report.fails {
         let kind = verdict.outcome.as_str().to_owned();
         Outcome::Failed { kind, message, details: details.collect() }
-    } else if verdict.outcome == DiffOutcome::Inconclusive {
+    } else if matches!(verdict.outcome, DiffOutcome::Inconclusive | DiffOutcome::NotComparable) {
         Outcome::Skipped(message)
     } else {
         Outcome::Passed(std::iter::once(message).chain(details).collect())

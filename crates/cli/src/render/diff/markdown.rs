@@ -22,17 +22,20 @@ pub(super) fn comment(report: &DiffReport<'_>) -> String {
         Outcome::Regression => "🔴",
         Outcome::Improvement => "🟢",
         Outcome::Unchanged => "⚪",
-        Outcome::Inconclusive => "🟡",
+        Outcome::Inconclusive | Outcome::NotComparable => "🟡",
     };
     let (before, after) = &report.paths;
     let mut text = format!(
         "### Trace Advisor: {} → {}\n\n{icon} **{}**: {}\n\n{}\n",
         code(before),
         code(after),
-        outcome.as_str(),
+        outcome.phrase(),
         prose(&diff.verdict.reason),
         prose(&diff.summary.headline)
     );
+    if let Some(differences) = phrases::differences(diff) {
+        let _ = writeln!(text, "\nThe runs differ in {}", prose(&differences));
+    }
     for (i, note) in diff.summary.notes.iter().enumerate() {
         let _ = writeln!(text, "{}- {}", if i == 0 { "\n" } else { "" }, prose(note));
     }

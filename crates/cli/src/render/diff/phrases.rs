@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use trace_advisor::compare::{
-    Category, Change, DeviceMemory, Diff, Group, Level, Matched, Measure, MemoryHolder, Row,
+    Category, Change, DeviceMemory, Diff, Difference, Group, Level, Matched, Measure, MemoryHolder,
+    Row,
 };
 use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::command_line::shell_words;
@@ -20,6 +21,12 @@ pub(super) fn whole(diff: &Diff) -> &'static str {
             "recording"
         }
     }
+}
+
+/// `GPU: Tesla V100 -> NVIDIA H100; ranks: 1 -> 2`.
+pub(super) fn differences(diff: &Diff) -> Option<String> {
+    let phrases: Vec<String> = diff.differences.iter().map(Difference::phrase).collect();
+    (!phrases.is_empty()).then(|| phrases.join("; "))
 }
 
 /// `GPU utilization`.

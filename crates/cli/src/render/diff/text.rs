@@ -3,6 +3,7 @@
 //! ```text
 //! before  slow: 2 ranks, 6 steps
 //! after   fast: 2 ranks, 6 steps
+//! differs GPU: Tesla V100 -> NVIDIA H100; batch shape: [32, 3, 224, 224] -> [64, 3, 224, 224]
 //! improvement: median step 177 ms -> 127 ms (-28.5 %; 95 % interval -31.1 % to -8.2 % from 6 and 6 steps): ...
 //! mean step 178 ms -> 141 ms (-20.6 %): loading data -67.9 ms, forward +14.4 ms, the rest +17.0 ms = -36.5 ms; ...
 //!
@@ -46,10 +47,11 @@ pub(super) fn write(
     terminal: Option<Terminal>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let layout = Layout::from(terminal);
     let text = Text {
         report,
-        layout: Layout::from(terminal),
-        table_width: terminal.map(|terminal| terminal.columns),
+        layout,
+        table_width: (!report.is_wide).then_some(layout.columns),
         least_ns: sections::least_ns(report.diff),
     };
     text.verdict(out)?;
@@ -98,7 +100,7 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Writes what is compared, the verdict, what the step changed by, and notes.
+    /// Writes what is compared, what differs about the runs, the verdict, what the step changed by, and notes.
     fn verdict(&self, out: &mut dyn Write) -> io::Result<()> {
         let diff = self.report.diff;
         let (before, after) = &self.report.paths;
@@ -108,12 +110,15 @@ impl Text<'_> {
             let text = format!("{which}  {path}: {}", side.phrase(diff.summary.unit));
             self.paragraph(DIM, &text, out)?;
         }
+        if let Some(differences) = phrases::differences(diff) {
+            self.prose("differs ", &differences, out)?;
+        }
         let style = match diff.verdict.outcome {
             Outcome::Regression => SLOWER,
             Outcome::Improvement => FASTER,
-            Outcome::Unchanged | Outcome::Inconclusive => Style::new(),
+            Outcome::Unchanged | Outcome::Inconclusive | Outcome::NotComparable => Style::new(),
         };
-        let outcome = diff.verdict.outcome.as_str();
+        let outcome = diff.verdict.outcome.phrase();
         let lines = self.layout.wrapped(&format!("{outcome}: {}", diff.verdict.reason), 0);
         for (i, line) in lines.iter().enumerate() {
             match line.strip_prefix(outcome).filter(|_| i == 0) {
