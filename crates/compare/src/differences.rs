@@ -189,8 +189,8 @@ fn recorded(run: ComparedRun<'_>) -> Result<[bool; OPTIONS.len()]> {
         let ranks = ints(&batch, "rank")?;
         for (is_on, (column, _)) in is_on.iter_mut().zip(OPTIONS) {
             let has = ints(&batch, column)?;
-            let of_run = ranks.values().iter().zip(has.values());
-            *is_on |= of_run.into_iter().any(|(rank, has)| run.has_rank(*rank) && *has != 0);
+            let mut values = ranks.values().iter().zip(has.values());
+            *is_on |= values.any(|(rank, has)| run.has_rank(*rank) && *has != 0);
         }
     }
     Ok(is_on)
@@ -210,10 +210,10 @@ type InputCounts = BTreeMap<String, i64>;
 
 /// The most frequent input of the first layer whose inputs differ, or how many bytes the inputs take.
 fn batch(runs: [ComparedRun<'_>; 2], memory: Option<&MemoryDiff>) -> Result<Option<Difference>> {
-    let [before, after] = [inputs(runs[0])?, inputs(runs[1])?];
+    let (before, after) = (inputs(runs[0])?, inputs(runs[1])?);
+    let after: BTreeMap<Layer, InputCounts> = after.into_iter().collect();
     let of_layer = |(layer, inputs): &(Layer, InputCounts)| {
-        let (_, other) = after.iter().find(|(known, _)| known == layer)?;
-        different([most_frequent(inputs), most_frequent(other)])
+        different([most_frequent(inputs), most_frequent(after.get(layer)?)])
     };
     if let Some(shapes) = before.iter().find_map(of_layer) {
         return Ok(Some(Difference::new("batch shape", shapes)));
@@ -229,27 +229,25 @@ fn most_frequent(inputs: &InputCounts) -> Option<String> {
     inputs.iter().max_by_key(|(_, count)| **count).map(|(shape, _)| shape.clone())
 }
 
-/// The layers that run in the steps that are compared, first the one that runs first, with their inputs.
+/// The layers that the first rank runs in the steps that are compared, first the one that runs first, with their inputs.
 fn inputs(run: ComparedRun<'_>) -> Result<Vec<(Layer, InputCounts)>> {
-    const QUERY: &str = "SELECT rank, step, name, input_dims, min(ts_ns) AS ts_ns, count(*) AS call_count FROM cpu_ops \
-        WHERE name IN ('aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::embedding', 'aten::linear') \
-        AND input_dims IS NOT NULL GROUP BY rank, step, name, input_dims ORDER BY ts_ns, name, input_dims";
-    let Some(steps) = run.steps else { return Ok(Vec::new()) };
+    let Some((steps, rank)) = run.steps.zip(run.ranks.first().copied()) else {
+        return Ok(Vec::new());
+    };
+    let query = format!(
+        "SELECT step, name, input_dims, min(ts_ns) AS ts_ns, count(*) AS call_count FROM cpu_ops WHERE rank = {rank} \
+         AND name IN ('aten::conv1d', 'aten::conv2d', 'aten::conv3d', 'aten::embedding', 'aten::linear') \
+         AND step IS NOT NULL AND input_dims IS NOT NULL \
+         GROUP BY step, name, input_dims ORDER BY ts_ns, name, input_dims"
+    );
     let positions = steps.positions();
     let mut layers: Vec<(Layer, InputCounts)> = Vec::new();
     let mut at: BTreeMap<Layer, usize> = BTreeMap::new();
-    for rows in run.session.sql(QUERY)? {
-        let (ranks, steps, counts) =
-            (ints(&rows, "rank")?, ints(&rows, "step")?, ints(&rows, "call_count")?);
+    for rows in run.session.sql(&query)? {
+        let (steps, counts) = (ints(&rows, "step")?, ints(&rows, "call_count")?);
         let (names, dims) = (texts(&rows, "name")?, texts(&rows, "input_dims")?);
-        for i in 0..rows.num_rows() {
-            let rank = ranks.value(i);
-            let is_compared = !positions.is_empty()
-                && steps.is_valid(i)
-                && i32::try_from(rank).is_ok_and(|r| positions.contains_key(&(r, steps.value(i))));
-            let Some([first, second]) = first_shapes(dims.value(i)).filter(|_| is_compared) else {
-                continue;
-            };
+        for i in (0..rows.num_rows()).filter(|i| positions.contains_key(&(rank, steps.value(*i)))) {
+            let Some([first, second]) = first_shapes(dims.value(i)) else { continue };
             let is_table = names.value(i) == "aten::embedding";
             let (input, weight) = if is_table { (second, first) } else { (first, second) };
             let layer = (names.value(i).to_owned(), weight);

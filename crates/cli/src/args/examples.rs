@@ -42,7 +42,7 @@ pub(super) const DIFF: &str = "\
 Examples:
   advisor diff before/ after/
   advisor diff before/ after/ --fail-on regression
-  advisor diff before/ after/ --level kernel --sort time --limit 20
+  advisor diff before/ after/ --level kernel --sort time --limit 20 --wide
   advisor diff run/ run/ --before-steps 5 --after-steps 6";
 
 pub(super) const AUGMENT: &str = "\
