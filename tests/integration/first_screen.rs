@@ -77,7 +77,8 @@ fn screens(run: &Path) -> String {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words(&text).ends_with(&words(headline)), "{text}");
         // The fixes of the plan are numbered in its order, with the base of their savings.
-        let numbers = text.lines().filter_map(|line| line.get(..2)?.trim().parse().ok());
+        let number = |line: &str| line.get(..4)?.strip_suffix("  ")?.trim().parse().ok();
+        let numbers = text.lines().filter_map(number);
         let fixes = json["plan"]["fixes"].as_array().map_or(0, Vec::len);
         assert_eq!(numbers.collect::<Vec<usize>>(), (1..=fixes).collect::<Vec<_>>(), "{text}");
         assert_eq!(text.contains("Savings are shares of"), fixes > 0, "{text}");
