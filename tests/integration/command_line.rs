@@ -199,7 +199,7 @@ fn wrong_files_are_named() {
     let mut tar = vec![b'a'; 257];
     tar.extend(b"ustar\x0000");
     tar.resize(1024, 0);
-    let files: [(&str, &[u8]); 10] = [
+    let files: [(&str, &[u8]); 12] = [
         ("empty.json", b""),
         ("cut.json.gz", b"\x1f\x8b\x08"),
         ("run.zip", b"PK\x03\x04\x14\0\0\0"),
@@ -210,6 +210,8 @@ fn wrong_files_are_named() {
         ("report1.json", b"{\"TraceProcessEvent\":{\"startNs\":\"1\"},\"Type\":48}\n"),
         ("report1.sqlite", b"SQLite format 3\0\x10\0"),
         ("python", b"\x7fELF\x02\x01\x01\0"),
+        ("host.xplane.pb", b"\x0a\xa1\xf0\x08\x12\x0e/host:metadata"),
+        ("results.json", b"{\"rocprofiler-sdk-tool\":[{\"metadata\":{\"pid\":908}}]}"),
     ];
     let mut all = String::new();
     for (name, bytes) in files {
@@ -221,6 +223,24 @@ fn wrong_files_are_named() {
         snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/snapshots"),
         prepend_module_to_snapshot => false,
     }, { insta::assert_snapshot!("wrong_files", all) });
+}
+
+#[test]
+fn step_times_far_from_the_recording_are_asked_about() {
+    let sandbox = Sandbox::with_run();
+    let check = |step_time: &str| {
+        sandbox.run(&["check", "run", "--exit-zero", "-f", "json", "--step-time", step_time])
+    };
+    for (given, shown) in [("1us", "1.00 us"), ("900s", "900 s")] {
+        let told = text(&check(given).stderr).to_owned();
+        let expected =
+            format!("warning: --step-time: {shown} is far from the recording: a step of run");
+        assert_eq!(told.matches(&expected).count(), 1, "{told}");
+        assert!(told.contains("predictions start from"), "{told}");
+    }
+    let report: serde_json::Value = serde_json::from_slice(&check("1us").stdout).unwrap();
+    let recorded = format!("{}ms", report["headline"]["step_ms"]);
+    assert_eq!(text(&check(&recorded).stderr), "");
 }
 
 #[test]

@@ -41,16 +41,30 @@ fn program_that_cannot_start_gives_the_exit_code_of_shells() {
 #[test]
 fn files_of_an_earlier_run_are_kept() {
     let sandbox = Sandbox::with_run();
-    let mark = ["sh", "-c", "touch started"];
-    let refused = sandbox.run(&[["record", "--"].as_slice(), &mark].concat());
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).starts_with("error: run exists and is not an empty directory"));
-    assert!(!sandbox.path("started").exists());
+    let record = |options: &[&str]| {
+        let program = ["--", "sh", "-c", "echo $ADVISOR_RECORD"];
+        let output = sandbox.run(&[&["record"], options, &program].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        (text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+    };
     let count = sandbox.path("run").read_dir().unwrap().count();
-    let forced = sandbox.run(&[["record", "--force", "--"].as_slice(), &mark].concat());
-    assert_eq!(forced.status.code(), Some(0), "{}", text(&forced.stderr));
-    assert!(sandbox.path("started").exists());
+    for options in [&[][..], &["-o", "run/"]] {
+        let (settings, told) = record(options);
+        assert!(settings.contains("/run-2\""), "{settings}");
+        assert!(told.contains("is not empty: recording into run-2\n"), "{told}");
+    }
+    std::fs::create_dir(sandbox.path("run-2")).unwrap();
+    assert!(record(&[]).0.contains("/run-2\""));
+    sandbox.write("run-2/rank0.json", "");
+    sandbox.write("run-3", "");
+    assert!(record(&[]).0.contains("/run-4\""));
+    let (settings, told) = record(&["--force"]);
+    assert!(settings.contains("/run\"") && !told.contains("recording into"), "{settings}{told}");
     assert_eq!(sandbox.path("run").read_dir().unwrap().count(), count);
+    let refused = sandbox.run(&["record", "-o", "run-3", "--", "sh", "-c", "touch started"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).starts_with("error: run-3 exists and is not an empty directory"));
+    assert!(!sandbox.path("started").exists());
 }
 
 #[test]

@@ -142,6 +142,36 @@ fn each_reads_the_runs_below_a_folder() {
 }
 
 #[test]
+fn runs_below_a_run_are_read_or_named() {
+    let sandbox = Sandbox::new();
+    copy("h100/gpt.json.gz", &sandbox, "multi/gpt.json.gz");
+    copy("h100/decode.json.gz", &sandbox, "multi/sub/run1/decode.json.gz");
+    copy("cpu/layers_python.json.gz", &sandbox, "multi/sub/run2/layers.json.gz");
+    let note = "note: skipped: 2 runs below multi, which holds traces itself: multi/sub/run1, multi/sub/run2; --each";
+    let commands = [
+        &["check", "multi"][..],
+        &["sql", "multi", "SELECT 1 AS one"],
+        &["analyze", "gpu_utilization", "multi"],
+        &["analyze", "multi"],
+        &["tables", "multi"],
+        &["export", "multi", "-o", "alone"],
+        &["augment", "multi", "-o", "augmented"],
+    ];
+    for args in commands {
+        let output = sandbox.run(args);
+        assert_eq!(stderr(&output).matches(note).count(), 1, "{args:?}: {}", stderr(&output));
+    }
+    let output = sandbox.run(&["check", "multi", "-f", "json"]);
+    assert_eq!(paths(&output), ["multi"]);
+    let output = sandbox.run(&["check", "--each", "multi", "-f", "json"]);
+    assert_eq!(paths(&output), ["multi", "multi/sub/run1", "multi/sub/run2"]);
+    assert!(!stderr(&output).contains("skipped: "), "{}", stderr(&output));
+    sandbox.run(&["export", "multi", "--each", "-o", "parquet"]);
+    let output = sandbox.run(&["check", "parquet", "--each", "-f", "json"]);
+    assert_eq!(paths(&output), ["parquet/multi", "parquet/sub/run1", "parquet/sub/run2"]);
+}
+
+#[test]
 fn each_stops_at_a_mistake_in_the_query() {
     let sandbox = Sandbox::with_run();
     let output = sandbox.run(&["sql", "run", "--each", "SELECT nam FROM kernels"]);

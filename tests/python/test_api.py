@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,16 @@ def test_rules_select_and_limit(sample: Path, tmp_path: Path) -> None:
     baseline = tmp_path / "baseline.json"
     baseline.write_text(run.check().json())
     assert not run.check(baseline=baseline).has_failed
+
+
+def test_a_step_time_far_from_the_recording_is_asked_about(sample: Path) -> None:
+    for step_time in ("1us", "100s"):
+        with pytest.warns(UserWarning, match=r"step_time: .* is far from the recording: a step of .* took .* ms"):
+            ta.open(sample, step_time=step_time).check()
+    recorded_ms = json.loads(ta.open(sample).check().json())["headline"]["step_ms"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ta.open(sample, step_time=f"{recorded_ms}ms").check()
 
 
 def test_selection_of_a_run(sample: Path) -> None:

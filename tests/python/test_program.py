@@ -1,10 +1,13 @@
 """The program in the wheel behaves as the plain one."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 import trace_advisor as ta
 
@@ -107,3 +110,25 @@ def test_import_is_light() -> None:
     script = f"import sys, trace_advisor; print([m for m in {heavy!r}.split(',') if m in sys.modules])"
     assert run(sys.executable, "-c", script).stdout == "[]\n"
 
+
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("1.13.1", "PyTorch 1.13.1 is too old for `advisor record`, which needs 2.3 or later"),
+        ("2.2.2+cu121", "PyTorch 2.2.2+cu121 is too old"),
+        ("99.0", "PyTorch 99.0 cannot be recorded: AttributeError"),  # What the recording needs is gone.
+    ],
+)
+def test_record_fails_with_a_reason_on_unsupported_versions_of_pytorch(
+    tmp_path: Path, version: str, reason: str
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text(f"__version__ = {version!r}")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    # The exit code of a program that fails is its own.
+    for code, exit_code in (("import torch", 2), ("import torch; raise SystemExit(7)", 7)):
+        command = (SCRIPTS / "advisor", "record", "--quiet", "--", sys.executable, "-c", code)
+        done = run(*command, cwd=tmp_path, env=environment)
+        assert done.returncode == exit_code, done.stderr
+        assert f"error: nothing was recorded: {reason}" in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -1,6 +1,7 @@
 """The files that a recording writes, with a profiler that needs no PyTorch."""
 
 import gzip
+import importlib.util
 import json
 import os
 import subprocess
@@ -112,3 +113,32 @@ TraceFolder({str(tmp_path)!r}).write(Profiler())
     command = [sys.executable, "-m", "trace_advisor", "demo", "-o", str(tmp_path), "--force", "--steps", "2"]
     subprocess.run(command, check=True, capture_output=True)
     assert leftover not in os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_supported"),
+    [
+        ("0.4.1", False),
+        ("1.13.1+cu117", False),
+        ("2.2.2", False),
+        ("2.3.0a0+git1", True),
+        ("2.15.0+cu130", True),
+        ("10.0", True),
+        ("unknown", True),
+    ],
+)
+def test_versions_of_pytorch_that_can_be_recorded(monkeypatch, version, is_supported):
+    monkeypatch.setitem(sys.modules, "_advisor_recorder", _recorder)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__=version))
+    source = Path(__file__).parents[2] / "crates/cli/src/commands/record/training_loop.py"
+    spec = importlib.util.spec_from_file_location("training_loop", source)
+    loop = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loop)
+    watched, told = [], []
+    monkeypatch.setattr(loop, "watch_training", watched.append)
+    monkeypatch.setattr(loop, "tell", lambda *status: told.append(status))
+    loop.watch()
+    assert bool(watched) == is_supported
+    [(kind, status)] = told
+    assert (kind, status["version"], status["problem"] is None) == ("torch", version, is_supported)
+    assert is_supported or status["problem"].startswith(f"PyTorch {version} is too old")

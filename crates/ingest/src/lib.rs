@@ -51,6 +51,7 @@ pub use input::raw_files::{RawFile, open_raw};
 pub use mapped::{MapSummary, MappedRun, Mapper, Shard, TraceGroup, ViewRows, export_mapped};
 pub use options::{FileWork, NoProgress, Options, Progress};
 pub use output::{OutputFile, TemporaryFolder, is_work_name, remove_unfinished_outputs};
+pub use run::discover::is_timeline_of_rank;
 pub use run::open::{RunHandle, open, trace_names};
 pub use run::outline::{RunOutline, outline};
 pub use run::reach::{RunReach, is_below};

@@ -24,6 +24,12 @@ impl Report {
         self.checked.has_failed()
     }
 
+    /// A question about a step time that is far from the recording.
+    #[getter]
+    fn step_time_doubt(&self) -> Option<String> {
+        self.checked.step_time_doubt()
+    }
+
     /// True if at least one rule has a verdict.
     #[getter]
     fn is_judged(&self) -> bool {

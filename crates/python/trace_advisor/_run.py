@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -68,7 +69,10 @@ class Run:
             no_default_rules=not default_rules, preview=preview,
         )
         with callback(progress) as call:
-            return Report(self._native.check(options, call))
+            checked = self._native.check(options, call)
+        if checked.step_time_doubt is not None:
+            warnings.warn(f"step_time: {checked.step_time_doubt}", stacklevel=2)
+        return Report(checked)
 
     def sql(self, query: str) -> Table:
         """The rows of a query over the tables and views of the run. Only reading statements are allowed."""

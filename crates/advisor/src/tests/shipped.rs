@@ -68,6 +68,23 @@ fn shipped_codes_and_thresholds_are_reviewed() {
     insta::assert_snapshot!(lines.join("\n"));
 }
 
+/// The query of KN001's advice has rows: the roofline holds operators of a known kind only.
+#[test]
+fn the_roofline_is_queried_for_operators_that_it_holds() {
+    let rules = with_default(&[]);
+    let rule = rules.rules().iter().find(|rule| rule.code == "KN001").unwrap();
+    let findings =
+        rule.tests.iter().filter_map(|test| Some((test, selftest::finding(rule, test)?)));
+    let mut kinds = BTreeSet::new();
+    for (test, finding) in findings {
+        let has_kind = test.columns.contains_key("kind");
+        let has_query = finding.advice.iter().any(|advice| advice.contains("FROM op_roofline"));
+        assert_eq!(has_query, has_kind, "{:?}", finding.advice);
+        kinds.insert(has_kind);
+    }
+    assert_eq!(kinds.len(), 2);
+}
+
 /// A placeholder for a column that a self-test leaves out.
 fn placeholder(name: &str, unit: Unit) -> Value {
     let is_flag = ["is_", "has_", "uses_"].iter().any(|start| name.starts_with(start));

@@ -38,8 +38,8 @@ pub(crate) struct DamageArg {
 pub(crate) struct EachArg {
     /// Read each run at or below PATH as a run of its own
     ///
-    /// A directory that holds traces is a run, or several if its traces are of several programs. A run that cannot be read
-    /// is an error, but the others are read.
+    /// A directory that holds traces is a run, or several if its traces are of several programs; so is each directory with
+    /// traces below it. A run that cannot be read is an error, but the others are read.
     #[arg(long, help_heading = INPUT)]
     pub(crate) each: bool,
 }

@@ -12,7 +12,7 @@ use super::headings::OUTPUT;
 #[derive(Debug, ClapArgs)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct RecordArgs {
-    /// Program to run, with its arguments
+    /// Program to run, with its arguments; its PyTorch must be 2.3 or later
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
     /// Steps to record, from the first to the last; the first step of the program is 0
@@ -27,7 +27,7 @@ pub(crate) struct RecordArgs {
     /// Keep no history of GPU memory for a snapshot when the program runs out of it
     #[arg(long)]
     pub(crate) no_memory_snapshot: bool,
-    /// Directory to write traces to; created if it does not exist
+    /// Directory to write traces to; created if it does not exist. If it is not empty, DIR-2, DIR-3, ... is taken
     #[arg(id = "output", long = "output", short = 'o', value_name = "DIR", default_value = "run", help_heading = OUTPUT)]
     pub(crate) directory: PathBuf,
     /// Write into DIR even if it is not empty; existing files are kept

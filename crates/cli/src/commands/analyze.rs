@@ -27,7 +27,7 @@ use crate::render::layout::wrapped_for;
 use crate::render::rows::{self, RowOptions};
 use crate::render::sanitize::sanitize;
 use crate::run::{finish, open_for_query};
-use crate::runs::query_each_run;
+use crate::runs::{note_left_out_below, query_each_run};
 
 pub(crate) fn run(args: &AnalyzeArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let (name, path) = match (&args.name, &args.path) {
@@ -57,6 +57,7 @@ pub(crate) fn run(args: &AnalyzeArgs, console: &mut Console) -> anyhow::Result<E
     if args.each.each {
         return analysis.print_each(path, console);
     }
+    note_left_out_below(path, console)?;
     let (run, progress) = open_for_query(Some(analysis.query_hint()), path, &args.read, console)?;
     let rows = analysis.rows(&run)?;
     drop(progress);

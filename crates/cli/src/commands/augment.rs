@@ -14,19 +14,20 @@ use crate::progress::Stage;
 use crate::render::value::thousands;
 use crate::rule_files;
 use crate::run::{finish, open_with_progress};
-use crate::runs::{for_each_run, output_of_run, require_outside};
+use crate::runs::{RunOutputs, for_each_run, note_left_out_below};
 
 pub(crate) fn run(args: &AugmentArgs, console: &mut Console) -> anyhow::Result<Exit> {
     require_local_path(&args.output.directory)?;
     let rules = rule_files::load_selected(&args.rules, console)?;
     let (root, to) = (&args.run.path, &args.output.directory);
     if args.each.each {
-        require_outside(root, to)?;
+        let outputs = RunOutputs::new(root, to)?;
         let queue = for_each_run(root, console, |path, console| {
-            augment(path, &output_of_run(to, root, path), &rules, args, console)
+            augment(path, &outputs.of(path), &rules, args, console)
         })?;
         return Ok(queue.print_failures(console)?);
     }
+    note_left_out_below(root, console)?;
     augment(root, to, &rules, args, console)?;
     Ok(Exit::Clean)
 }

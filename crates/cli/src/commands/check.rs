@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use trace_advisor::advisor::{self, DamagedFile, FailOn, Policy, Rule};
-use trace_advisor::trace_model::number::plural;
+use trace_advisor::trace_model::Unit;
+use trace_advisor::trace_model::number::{plural, value};
 use trace_advisor::{Checked, OpenOptions, PendingCheck, Report, RuleSet, Run};
 
 use crate::args::{CheckArgs, ReportFormat};
@@ -12,7 +13,7 @@ use crate::cluster;
 use crate::console::Console;
 use crate::diagnostics::{print_error, with_help};
 use crate::exit::Exit;
-use crate::messages::{note, print_timings, warn_about_file};
+use crate::messages::{note, print_timings, warn, warn_about_file};
 use crate::output::{write_output, write_page};
 use crate::progress::Stage;
 use crate::render::layout::Layout;
@@ -53,12 +54,16 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
             progress.suspend(|| print_header(&pending, reports.is_empty(), layout, console))?;
         }
         let Checked { mut report, stages, mut run, cache_error } = pending.evaluate(&rules)?;
+        let doubt = step_time_doubt(args.step_time, &report);
         if page.is_some() && run.is_none() {
             run = Some(Run::open_with(&opened, &options, progress.files())?);
         }
         drop(progress);
         if let Some(run) = &run {
             note_if_exported(run, &args.read, console)?;
+        }
+        if let Some(doubt) = doubt {
+            warn(&format!("--step-time: {doubt}"), console)?;
         }
         if let Some(error) = &cache_error {
             warn_not_cached(error, &args.read, console)?;
@@ -125,6 +130,31 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         Exit::Clean
     } else {
         exit_code(&reports, fail_on(&rules))
+    })
+}
+
+/// Asks about a step time that the recording cannot confirm: the profiler makes steps longer, and only by so much.
+pub(crate) fn step_time_doubt(given_ns: Option<i64>, report: &Report) -> Option<String> {
+    /// How far predictions may start from the given time. Without any, how far a step may be from its recording.
+    const NEAR: std::ops::RangeInclusive<f64> = 0.9..=1.1;
+    const NEAR_RECORDED: std::ops::RangeInclusive<f64> = 0.3..=1.1;
+    let given_ms = given_ns? as f64 / 1e6;
+    let recorded_ms = report.headline.step_ms?;
+    let used_ms = report.headline.unprofiled_step_ms.map(|step| step.mid);
+    let is_near = used_ms.map_or_else(
+        || NEAR_RECORDED.contains(&(given_ms / recorded_ms)),
+        |used_ms| NEAR.contains(&(given_ms / used_ms)),
+    );
+    let time = |ms: f64| value(ms * 1e6, Unit::Ns);
+    let used =
+        used_ms.map_or_else(String::new, |ms| format!(", and predictions start from {}", time(ms)));
+    (!is_near).then(|| {
+        format!(
+            "{} is far from the recording: a step of {} took {} with the profiler{used}; is it the time of one step?",
+            time(given_ms),
+            report.run.path,
+            time(recorded_ms),
+        )
     })
 }
 

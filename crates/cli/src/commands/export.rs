@@ -15,18 +15,19 @@ use crate::output::require_local_path;
 use crate::progress::Stage;
 use crate::render::value::{plural, thousands};
 use crate::run::ingest_options;
-use crate::runs::{for_each_run, output_of_run, require_outside};
+use crate::runs::{RunOutputs, for_each_run, note_left_out_below};
 
 pub(crate) fn run(args: &ExportArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let (root, to) = (&args.run.path, &args.directory);
     require_local_path(to)?;
     if args.each.each {
-        require_outside(root, to)?;
+        let outputs = RunOutputs::new(root, to)?;
         let queue = for_each_run(root, console, |path, console| {
-            export(path, &output_of_run(to, root, path), args, console)
+            export(path, &outputs.of(path), args, console)
         })?;
         return Ok(queue.print_failures(console)?);
     }
+    note_left_out_below(root, console)?;
     export(root, to, args, console)?;
     Ok(Exit::Clean)
 }

@@ -20,7 +20,7 @@ use crate::render::rows::shorten;
 use crate::render::sanitize::sanitize;
 use crate::render::value::{plural, value};
 use crate::run::{finish, open};
-use crate::runs::{print_run_heading, query_each_run};
+use crate::runs::{note_left_out_below, print_run_heading, query_each_run};
 
 /// Lines of a section that lists the largest of many.
 const LARGEST: usize = 5;
@@ -41,6 +41,7 @@ pub(super) fn run(path: &Path, args: &AnalyzeArgs, console: &mut Console) -> any
     if args.each.each {
         return run_each(path, args, console);
     }
+    note_left_out_below(path, console)?;
     let (run, progress) = open(path, &args.read, console)?;
     let overview = Overview::of_run(&run)?;
     drop(progress);

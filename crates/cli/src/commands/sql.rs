@@ -15,7 +15,7 @@ use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::print_warnings;
 use crate::run::{finish, open_for_query};
-use crate::runs::query_each_run;
+use crate::runs::{note_left_out_below, query_each_run};
 use crate::text_file;
 
 pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit> {
@@ -52,6 +52,7 @@ pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit>
         }
         return query_each(args, &queries, console);
     }
+    note_left_out_below(&args.run.path, console)?;
     let hint = (!is_shell).then(|| queries.join("\n"));
     let (run, progress) = open_for_query(hint, &args.run.path, &args.read, console)?;
     if is_shell {

@@ -21,7 +21,7 @@ use crate::render::rows;
 use crate::render::sanitize::sanitize;
 use crate::render::value::thousands;
 use crate::run::{finish, open};
-use crate::runs::{for_each_run, print_run_heading};
+use crate::runs::{for_each_run, note_left_out_below, print_run_heading};
 
 pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Exit> {
     match &args.subject {
@@ -49,6 +49,7 @@ pub(crate) fn run(args: &TablesArgs, console: &mut Console) -> anyhow::Result<Ex
                 })?;
                 return Ok(queue.print_failures(console)?);
             }
+            note_left_out_below(path, console)?;
             show_run(&open_run(path, args, console)?, args, console)?;
         }
         Some(name) => describe(&name.display().to_string(), &mut console.out)?,

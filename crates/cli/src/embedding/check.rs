@@ -92,6 +92,11 @@ impl CheckedRun {
         check::exit_code(&self.reports, check::fail_on(&self.rules)) == Exit::Findings
     }
 
+    /// Asks about a step time that is far from the recording.
+    pub fn step_time_doubt(&self) -> Option<String> {
+        check::step_time_doubt(self.args.step_time, self.report())
+    }
+
     /// True if at least one rule has a verdict; otherwise `advisor check` exits with code 2.
     pub fn is_judged(&self) -> bool {
         self.report().is_judged(&self.rules)

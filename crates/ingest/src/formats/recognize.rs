@@ -174,6 +174,7 @@ mod tests {
             (sqlite("device_traces"), "a memory snapshot as a SQLite database"),
             (sqlite("CANN_API"), "Ascend"),
             (b"{\"CudaEvent\": 1}".to_vec(), "a report of Nsight Systems"),
+            (b"{\"rocprofiler-sdk-tool\": [{\"metadata\": {".to_vec(), "rocprofv3"),
             (b"<html>\n<head><title>GPU Memory Timeline HTML</title></head>".to_vec(), "a picture"),
         ] {
             assert!(format_of(&bytes).contains(words), "{words}: {}", format_of(&bytes));
@@ -184,6 +185,8 @@ mod tests {
         assert!(format.description().contains("Nsight Systems (Parquet)"));
         let report = UnsupportedFormat::of_name("a/report1.NSYS-rep").unwrap();
         assert!(report.description().contains("Nsight Systems"));
+        let profile = UnsupportedFormat::of_name("plugins/profile/host.xplane.pb").unwrap();
+        assert!(profile.description().contains("a profile of XLA"));
         assert_eq!(UnsupportedFormat::of_name("rank0.json"), None);
     }
 

@@ -48,6 +48,10 @@ pub(crate) enum UnsupportedFormat {
     NsightSystemsParquet,
     /// A database of the profilers of `ROCm`.
     RocpdDatabase,
+    /// Output of rocprofv3 as JSON.
+    RocprofJson,
+    /// A profile of XLA: of JAX, TensorFlow or PyTorch/XLA.
+    Xplane,
     /// A memory snapshot as a `SQLite` database.
     SnapshotDatabase,
     /// A database of the profiler of Ascend devices.
@@ -98,6 +102,12 @@ impl UnsupportedFormat {
             }
             Self::RocpdDatabase => {
                 "a database of ROCm's profilers (rocpd), which is not supported: record with torch.profiler"
+            }
+            Self::RocprofJson => {
+                "the output of rocprofv3 as JSON, which is not supported: record with torch.profiler"
+            }
+            Self::Xplane => {
+                "a profile of XLA (XSpace), which is not supported: record with torch.profiler"
             }
             Self::SnapshotDatabase => {
                 "a memory snapshot as a SQLite database, which is not supported: save it as a pickle with \
@@ -169,6 +179,9 @@ impl UnsupportedFormat {
         if head.begins_with(b'{') && head.has_any(&NSIGHT_KEYS) {
             return Some(Self::NsightSystems);
         }
+        if head.begins_with(b'{') && head.has("\"rocprofiler-sdk-tool\"") {
+            return Some(Self::RocprofJson);
+        }
         if bytes.starts_with(b"PAR1") {
             let is_nsight = head.has_sibling("StringIds.parquet");
             return Some(if is_nsight {
@@ -186,7 +199,11 @@ impl UnsupportedFormat {
     /// Recognizes a file by the end of its name, where its bytes say nothing.
     pub(crate) fn of_name(file: &str) -> Option<Self> {
         let name = file.to_ascii_lowercase();
-        let is_report = [".nsys-rep", ".qdrep"].iter().any(|suffix| name.ends_with(suffix));
-        is_report.then_some(Self::NsightSystems)
+        let ends_with = |suffixes: &[&str]| suffixes.iter().any(|suffix| name.ends_with(suffix));
+        if ends_with(&[".nsys-rep", ".qdrep"]) {
+            Some(Self::NsightSystems)
+        } else {
+            ends_with(&[".xplane.pb"]).then_some(Self::Xplane)
+        }
     }
 }

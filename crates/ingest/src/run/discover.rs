@@ -1,6 +1,7 @@
 //! Finds the files of a run by content.
 
 use std::io;
+use std::path::Path;
 
 use trace_model::Warning;
 
@@ -205,6 +206,21 @@ impl SearchedFiles {
 /// `capture_traces/graph_capture_rank_0.pt.trace.json.gz`.
 pub(crate) fn may_hold_captures(file: &str) -> bool {
     file.to_ascii_lowercase().contains("capture")
+}
+
+/// Returns whether a file on this machine is the timeline of a rank, complete in itself, and no capture of graphs. `folder` is the
+/// folder of its run. Beside such a file, a run has no timelines in folders below: those are of other runs.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn is_timeline_of_rank(folder: &Path, file: &Path) -> io::Result<bool> {
+    let name = file.strip_prefix(folder).unwrap_or(file).to_string_lossy();
+    let head = File::Local(file.to_owned()).head(HEAD_BYTES)?;
+    let is_timeline = match recognize_stored(head, &name, &[]) {
+        Recognized::Known(importer) => importer.descriptor().search == SearchScope::Timelines,
+        Recognized::Unsupported(_) | Recognized::Unknown => false,
+    };
+    Ok(is_timeline && !may_hold_captures(&name))
 }
 
 /// Finds the files of a run: the file itself, or those of the folder. Folders below are searched too:

@@ -1,5 +1,6 @@
 //! What was recorded, and if nothing was, why.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -17,11 +18,24 @@ struct TrainingStatus {
     problem: Option<String>,
 }
 
+/// What a process tells: about its training, or once it has imported PyTorch.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Status {
+    Training(TrainingStatus),
+    /// With the reason why training cannot be recorded with this PyTorch, if so.
+    Torch {
+        problem: Option<String>,
+    },
+}
+
 /// Summary of what the processes of a program recorded.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Whether a process imported PyTorch.
     has_torch: bool,
+    /// Why steps cannot be recorded with the PyTorch of the program.
+    torch_problems: BTreeSet<String>,
     /// The processes with a training loop.
     trainings: Vec<TrainingStatus>,
     /// Memory snapshots of this program.
@@ -35,8 +49,11 @@ impl Outcome {
         for file in injection.status_files().unwrap_or_default() {
             outcome.has_torch = true;
             let status = std::fs::read(&file).ok();
-            let status = status.and_then(|text| serde_json::from_slice(&text).ok());
-            outcome.trainings.extend(status);
+            match status.and_then(|text| serde_json::from_slice(&text).ok()) {
+                Some(Status::Training(training)) => outcome.trainings.push(training),
+                Some(Status::Torch { problem }) => outcome.torch_problems.extend(problem),
+                None => {}
+            }
         }
         outcome.trainings.sort_by_key(|training| (training.rank, training.step_count));
         let entries = folder.read_dir().into_iter().flatten().flatten();
@@ -48,6 +65,11 @@ impl Outcome {
     /// Returns true if there are traces or memory snapshots to check.
     pub(super) fn has_files(&self) -> bool {
         self.trace_count() + self.snapshot_count > 0
+    }
+
+    /// Returns true if nothing was recorded because it cannot be with the PyTorch of the program.
+    pub(super) fn is_impossible(&self) -> bool {
+        !self.torch_problems.is_empty() && !self.has_files()
     }
 
     fn trace_count(&self) -> usize {
@@ -71,6 +93,10 @@ impl Outcome {
 
     /// Why traces are missing.
     pub(super) fn problems(&self, steps: Range) -> Vec<String> {
+        if self.is_impossible() {
+            let problems = self.torch_problems.iter();
+            return problems.map(|problem| format!("nothing was recorded: {problem}")).collect();
+        }
         if self.trainings.is_empty() {
             let reason = if self.has_torch {
                 "no optimizer of PyTorch made a step"
@@ -79,7 +105,7 @@ impl Outcome {
             };
             return vec![format!("nothing was recorded: {reason}")];
         }
-        let mut problems: Vec<String> = Vec::new();
+        let mut problems: Vec<String> = self.torch_problems.iter().cloned().collect();
         for training in self.trainings.iter().filter(|training| training.trace_count == 0) {
             let rank = training.rank;
             let reason = match &training.problem {
@@ -109,7 +135,7 @@ fn too_few_steps(step_count: i64, steps: Range) -> String {
 mod tests {
     use trace_advisor::query::Range;
 
-    use super::{Outcome, TrainingStatus};
+    use super::{Outcome, Status, TrainingStatus};
 
     const STEPS: Range = Range { first: 10, last: 16 };
 
@@ -135,13 +161,30 @@ mod tests {
             (true, vec![training(8, Some("broken"))], "no trace of rank 1: broken"),
         ];
         for (has_torch, trainings, expected) in cases {
-            let outcome = Outcome { has_torch, trainings, snapshot_count: 0 };
-            assert!(!outcome.has_files());
+            let outcome = Outcome { has_torch, trainings, ..Outcome::default() };
+            assert!(!outcome.has_files() && !outcome.is_impossible());
             let problems = outcome.problems(STEPS);
             assert!(problems[0].starts_with(expected), "{problems:?}");
         }
         let recorded = TrainingStatus { trace_count: 1, ..training(17, None) };
-        let outcome = Outcome { has_torch: true, trainings: vec![recorded], snapshot_count: 0 };
+        let outcome = Outcome { has_torch: true, trainings: vec![recorded], ..Outcome::default() };
         assert!(outcome.problems(STEPS).is_empty() && outcome.has_files());
+    }
+
+    #[test]
+    fn unsupported_versions_of_pytorch_are_the_reason() {
+        let told = r#"{"version": "1.13.1", "problem": "PyTorch 1.13.1 is too old"}"#;
+        let Ok(Status::Torch { problem }) = serde_json::from_str(told) else { panic!() };
+        let broken = vec![training(0, Some("AttributeError"))];
+        for trainings in [vec![], broken] {
+            let torch_problems = problem.clone().into_iter().collect();
+            let outcome =
+                Outcome { has_torch: true, torch_problems, trainings, ..Outcome::default() };
+            assert!(outcome.is_impossible());
+            assert_eq!(
+                outcome.problems(STEPS),
+                ["nothing was recorded: PyTorch 1.13.1 is too old"]
+            );
+        }
     }
 }

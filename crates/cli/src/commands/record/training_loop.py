@@ -8,10 +8,16 @@ import atexit
 import functools
 import json
 import os
+import re
 import sys
 import threading
 
 import _advisor_recorder as recorder
+
+
+# The first release with `torch.compiler.is_compiling`. `Optimizer._patch_step_function` and what the recorder needs of the
+# profiler are older.
+MINIMUM_VERSION = (2, 3)
 
 
 class StepBoundaries:
@@ -146,6 +152,27 @@ def watch():
     """Watches the optimizers and the memory of this process from now on."""
     import torch
 
+    version = str(torch.__version__)
+    problem = version_problem(version)
+    if problem is None:
+        try:
+            watch_training(torch)
+        except Exception as error:
+            problem = f"PyTorch {version} cannot be recorded: {type(error).__name__}: {error}"
+    tell("torch", {"version": version, "problem": problem})
+
+
+def version_problem(version):
+    """Why steps cannot be recorded with this version of PyTorch; None if they can."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None or tuple(map(int, numbers.groups())) >= MINIMUM_VERSION:
+        return None
+    needed = "{}.{} or later".format(*MINIMUM_VERSION)
+    return f"PyTorch {version} is too old for `advisor record`, which needs {needed}; use torch.profiler in the program"
+
+
+def watch_training(torch):
+    """Watches the optimizers and the memory, with a PyTorch that is new enough."""
     settings = json.loads(os.environ["ADVISOR_RECORD"])
     loop = TrainingLoop(settings)
     watch_optimizers(torch.optim.Optimizer, loop)
@@ -154,7 +181,6 @@ def watch():
     atexit.register(loop.finish)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=loop.reset)
-    tell("torch", {"version": torch.__version__})
 
 
 def watch_optimizers(optimizer_class, loop):
