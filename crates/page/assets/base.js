@@ -50,6 +50,11 @@ const thousands = (v) => Math.round(v).toString().replace(/\B(?=(\d{3})+(?!\d))/
 /** `.../models/bert.py:12`: a line of the program with the last folder only. */
 const shortPlace = (place) => place.replace(/(?:[^\s/(,]*\/){2,}(?=[^\s/]+\/[^\s/]+)/g, ".../");
 
+function flops(tera) {
+  const [factor, unit] = tera >= 1 ? [1, "T"] : tera >= 1e-3 ? [1e3, "G"] : tera >= 1e-6 ? [1e6, "M"] : [1e12, ""];
+  return `${Number((tera * factor).toPrecision(3))} ${unit}FLOP/s`;
+}
+
 /** A value with its unit, in the digits that the rest of the report uses. */
 function words(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
@@ -61,6 +66,7 @@ function words(value, unit) {
       const text = digits(value * 100);
       return `${text.includes(".") ? text.replace(/\.?0+$/, "") : text} %`;
     }
+    case "tflop_per_s": return flops(value);
     case "gb_per_s": return `${digits(value)} GB/s`;
     case "count": return Number.isInteger(value) ? thousands(value) : digits(value);
     default:
@@ -77,25 +83,35 @@ const CAUSES = {
   "synchronization": "sync", "waits for the GPU": "sync", "launching": "launching", "launch latency": "launching",
   "Python": "python", "the host": "python", "CPU operators": "cpu", "allocation": "allocation",
   "waiting for collectives": "collective", "waiting for other streams": "stream", "gaps between kernels": "gaps",
-  "first launches": "first", "start-up": "first", "compiling": "allocation", "host not recorded": "unknown", "unknown": "unknown", "other": "unknown", "idle": "unknown", "the batch": "computation",
-  "allocated": "computation", "reserved": "gaps", "since the recording began": "computation",
-  "unexplained": "unknown", "allocated before the recording": "stream", "unknown use": "unknown", "unused": "gaps",
+  "first launches": "first", "start-up": "rounding", "compiling": "unused", "profiler": "k-operator", "host not recorded": "free", "unknown": "unknown", "other": "unknown", "idle": "unknown", "the batch": "computation",
+  "allocated": "computation", "reserved": "copies", "since the recording began": "computation",
+  "graph pool": "sync", "workspace": "cpu", "unexplained": "unknown", "allocated before the recording": "stream", "unknown use": "unknown", "unused": "unused", "rounding": "rounding", "stack not recorded": "unknown",
   "parameter": "computation", "parameters": "computation", "optimizer state": "communication", "gradient": "loading",
   "activation": "copies", "activations": "copies", "input": "python", "temporary": "launching",
   "bound by compute": "computation", "bound by memory": "loading", "bound by cache": "copies", "unknown bound": "unknown",
 };
-const SERIES = ["computation", "loading", "communication", "copies", "python", "sync", "cpu", "launching", "allocation", "first"];
+const SERIES = [
+  "computation", "loading", "communication", "copies", "python", "sync", "cpu", "launching", "allocation", "first",
+  "gaps", "stream", "collective", "unused", "rounding", "free",
+];
 let styles = getComputedStyle(document.documentElement);
 const color = (name) => styles.getPropertyValue(`--${name}`).trim();
 
-/** Colors of names that are shown together: those of causes, and for other names what is left. */
+/** Colors of names that are shown together, each its own: those of causes, and what is left for others. */
 function palette(names) {
-  const own = (name) => CAUSES[name] || (/^(free|unused|rounding)/.test(name) ? "gaps" : undefined);
-  const taken = new Set(names.map(own).filter(Boolean));
-  const free = SERIES.filter((name) => !taken.has(name));
-  let next = 0;
-  const chosen = new Map(names.map((name) => [name, own(name) || free[next++ % free.length] || "unknown"]));
+  const own = (name) => CAUSES[name] || (name.startsWith("free") ? "free" : undefined);
+  const chosen = new Map();
+  const taken = new Set();
+  const choose = (name, chosenColor) => { chosen.set(name, chosenColor); taken.add(chosenColor); };
+  for (const name of names) if (own(name) && !taken.has(own(name))) choose(name, own(name));
+  for (const name of names) if (!chosen.has(name)) choose(name, SERIES.find((free) => !taken.has(free)) || "unknown");
   return (name) => color(chosen.get(name));
+}
+
+/** The color of text on a color. */
+function ink(fill) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
+  return 0.3 * red + 0.59 * green + 0.11 * blue > 140 ? "#0c0f13" : "#ffffff";
 }
 
 // Everything that is drawn on canvas, to draw it again when the theme or the size changes.
@@ -111,27 +127,26 @@ const sizes = new ResizeObserver((entries) => {
   for (const { target } of entries) if (target.draw) target.draw();
 });
 
-/** A canvas of a height (or a function of the width) that `paint` draws on. It is drawn once it is near the screen. */
+/** A canvas of a height that `paint` draws on. It has its height from the start, and is drawn once it is near the screen. */
 function canvas(height, label, paint) {
   const node = el("canvas", { role: "img", "aria-label": label });
+  node.style.height = `${height}px`;
   const holder = el("div", { class: "canvas" }, node);
   let isNear = false;
   const draw = () => {
     const width = holder.clientWidth;
     if (!isNear || width === 0) return;
-    const tall = typeof height === "function" ? height(width) : height;
     const scale = Math.max(window.devicePixelRatio || 1, 1);
-    if (node.width !== Math.round(width * scale) || node.height !== Math.round(tall * scale)) {
+    if (node.width !== Math.round(width * scale) || node.height !== Math.round(height * scale)) {
       node.width = Math.round(width * scale);
-      node.height = Math.round(tall * scale);
-      node.style.height = `${tall}px`;
+      node.height = Math.round(height * scale);
     }
     const context = node.getContext("2d");
     context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, width, tall);
+    context.clearRect(0, 0, width, height);
     context.font = `12px ${styles.getPropertyValue("--sans")}`;
     context.textBaseline = "middle";
-    paint(context, width, tall);
+    paint(context, width, height);
     holder.dataset.drawn = "yes";
   };
   holder.draw = draw;
@@ -197,17 +212,17 @@ async function copyText(text, button) {
 
 /** Text cut in the middle so that it fits a width. */
 function fit(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  const least = context.measureText("...").width;
-  if (width < least) return "";
+  const isNarrow = (cut) => context.measureText(cut).width <= width;
+  if (isNarrow(text)) return text;
+  const kept = (count) => `${text.slice(0, Math.ceil(count / 2))}...${text.slice(text.length - Math.floor(count / 2))}`;
   let low = 0;
   let high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(`${text.slice(0, middle)}...`).width <= width) low = middle;
+    if (isNarrow(kept(middle))) low = middle;
     else high = middle - 1;
   }
-  return low === 0 ? "" : `${text.slice(0, low)}...`;
+  return low === 0 ? "" : kept(low);
 }
 
 /** Round numbers between two ends. */

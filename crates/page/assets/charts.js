@@ -1,8 +1,13 @@
 // Bars, areas and lines.
 
-function legend(names) {
-  const colors = palette(names);
-  return el("ul", { class: "legend" }, ...names.map((name) => {
+/** Less than this share of a chart cannot be seen. */
+const LEAST_SHARE = 0.0005;
+
+/** The colors of names; without those that cannot be seen. `shares`: the largest of each in the chart. */
+function legend(names, colors, shares = null) {
+  const seen = names.filter((_, n) => !shares || shares[n] >= LEAST_SHARE);
+  if (seen.length < 2) return null;
+  return el("ul", { class: "legend" }, ...seen.map((name) => {
     const key = el("span", { class: "key" });
     const paint = () => { key.style.background = colors(name); };
     paint();
@@ -64,7 +69,8 @@ function bars(data) {
     showTip(event, hit.name, `${words(hit.value, unit)} (${words(hit.value / of, "ratio")} of ${hit.row.label})`);
   });
   node.addEventListener("pointerleave", hideTip);
-  return block(title, holder, isStacked && names.length > 1 ? legend(names) : null);
+  const largest = names.map((name) => Math.max(...rows.flatMap((row) => row.parts.filter((part) => part[0] === name).map((part) => part[1]))));
+  return block(title, holder, isStacked ? legend(names, colors, largest.map((value) => value / most)) : null);
 }
 
 /** Series over time: areas that add up, or lines. */
@@ -162,7 +168,8 @@ function area(data) {
     showTip(event, `${xLabel === "time" ? "" : `${xLabel} `}${words(x[cursor], xUnit)}`, ...lines.map(([name, v]) => `${name}: ${words(v, unit)}`));
   });
   node.addEventListener("pointerleave", () => { cursor = null; draw(); hideTip(); });
-  return block(title, holder, series.length > 1 ? legend(series.map((s) => s.name)) : null);
+  const shares = series.map((s) => s.y.reduce((largest, v) => Math.max(largest, v ?? 0), 0) / most);
+  return block(title, holder, legend(series.map((s) => s.name), colors, isStacked ? shares : null));
 }
 
 function facts(data) {

@@ -36,18 +36,32 @@ function reveal() {
 window.addEventListener("hashchange", reveal);
 if (location.hash) reveal();
 
-// The contents show where the reader is.
-const links = new Map([...document.querySelectorAll("header.top a")].map((a) => [a.getAttribute("href").slice(1), a]));
-const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    const link = links.get(entry.target.id);
-    if (link && entry.isIntersecting) {
-      links.forEach((other) => other.removeAttribute("aria-current"));
-      link.setAttribute("aria-current", "true");
-    }
+// The contents show where the reader is: in the last section that begins in the upper fifth of the window, or, at the end
+// of the page, where a section may be too short to get there, in the one that a link led to.
+const sections = [...document.querySelectorAll("header.top nav a")]
+  .map((link) => ({ link, node: byId(link.getAttribute("href").slice(1)) })).filter(({ node }) => node);
+
+function showPlace() {
+  const page = document.documentElement;
+  const top = ({ node }) => node.getBoundingClientRect().top;
+  const isAtEnd = window.innerHeight + window.scrollY >= page.scrollHeight - 2;
+  const linked = isAtEnd && sections.find((section) => `#${section.node.id}` === location.hash && top(section) >= 0);
+  const begun = sections.filter((section) => top(section) <= window.innerHeight / 5);
+  const current = linked || begun[begun.length - 1] || sections[0];
+  for (const section of sections) {
+    if (section === current) section.link.setAttribute("aria-current", "true");
+    else section.link.removeAttribute("aria-current");
   }
-}, { rootMargin: "-20% 0px -70% 0px" });
-links.forEach((_, id) => { if (byId(id)) seen.observe(byId(id)); });
+}
+
+let isPlaceDue = false;
+function placeSoon() {
+  if (isPlaceDue) return;
+  isPlaceDue = true;
+  requestAnimationFrame(() => { isPlaceDue = false; showPlace(); });
+}
+for (const kind of ["scroll", "resize", "hashchange"]) window.addEventListener(kind, placeSoon, { passive: true });
+showPlace();
 
 // Light and dark: as the system has it, until the reader chooses.
 const root = document.documentElement;
@@ -71,10 +85,14 @@ byId("theme").addEventListener("click", () => {
 dark.addEventListener("change", redraw);
 
 // Paper is white, and has no place to scroll to.
+const FINDINGS_ON_PAPER = 3;
 let themeBefore;
 let closed = [];
 window.addEventListener("beforeprint", () => {
-  closed = [...document.querySelectorAll("details.evidence:not([open])")];
+  // The evidence of the first findings of each run is on paper, that of others only if the reader has opened it.
+  closed = [...document.querySelectorAll("article.run")]
+    .flatMap((run) => [...run.querySelectorAll("article.finding")].slice(0, FINDINGS_ON_PAPER))
+    .flatMap((finding) => [...finding.querySelectorAll("details.evidence:not([open])")]);
   closed.forEach((node) => { node.open = true; });
   themeBefore = root.dataset.theme;
   setTheme("light");

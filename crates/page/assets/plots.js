@@ -1,24 +1,43 @@
 // Points on logarithmic axes, and boxes in rows.
 
+/** The largest value of the points over the least that is drawn. */
+const AXIS_SPAN = 1e6;
+
+/** Lines at the same place become one, with the labels of all. */
+function joined(lines) {
+  const byPlace = new Map();
+  for (const line of lines) {
+    const key = JSON.stringify(line.points.map((p) => p[1].toPrecision(3)));
+    const other = byPlace.get(key);
+    if (other) other.label = `${other.label.replace(/, [^,]*$/, "")}, ${line.label}`;
+    else byPlace.set(key, { ...line });
+  }
+  return [...byPlace.values()];
+}
+
 /** Points on logarithmic axes, larger where more time is. */
 function scatter(data) {
-  const { title, points, lines } = data;
+  const { title } = data;
+  const lines = joined(data.lines);
+  // What is far below the fastest is counted, and not drawn.
+  const least = Math.max(...data.points.map((p) => p[1])) / AXIS_SPAN;
+  const points = data.points.filter((p) => p[1] >= least);
+  const below = data.points.length - points.length;
   const xs = points.map((p) => p[0]).concat(lines.flatMap((l) => l.points.map((p) => p[0])));
   const ys = points.map((p) => p[1]).concat(lines.flatMap((l) => l.points.map((p) => p[1])));
   // Axes are logarithmic; sizes in bytes have powers of two as marks.
   const baseX = data.x_unit === "bytes" ? 16 : 10;
   const range = (list, base) => [base ** Math.floor(Math.log(Math.min(...list)) / Math.log(base) - 0.05), base ** Math.ceil(Math.log(Math.max(...list)) / Math.log(base) + 0.05)];
   const [x0, x1] = range(xs, baseX);
-  let [y0, y1] = range(ys, 10);
-  y0 = Math.max(y0, y1 / 1e6);
-  const mark = (v, unit) => (["ns", "bytes"].includes(unit) ? words(v, unit) : v >= 1e-3 && v < 1e6 ? String(Number(v.toPrecision(3))) : v.toExponential(0));
+  const [y0, y1] = range(ys, 10);
+  const mark = (v, unit) => (unit !== "number" ? words(v, unit) : v >= 1e-3 && v < 1e6 ? String(Number(v.toPrecision(3))) : v.toExponential(0));
   const largest = Math.max(...points.map((p) => p[2]));
   const groups = [...new Set(points.map((p) => p[3]))].sort();
   const colors = palette(groups);
-  const pad = { left: 74, right: 12, top: 12, bottom: 38 };
+  const pad = { left: 88, right: 12, top: 12, bottom: 38 };
   const place = (width, height) => {
     const lx = (v) => pad.left + Math.log(v / x0) / Math.log(x1 / x0) * (width - pad.left - pad.right);
-    const ly = (v) => height - pad.bottom - Math.log(Math.max(v, y0) / y0) / Math.log(y1 / y0) * (height - pad.top - pad.bottom);
+    const ly = (v) => height - pad.bottom - Math.log(v / y0) / Math.log(y1 / y0) * (height - pad.top - pad.bottom);
     const radius = (v) => 3 + 11 * Math.sqrt(v / largest);
     return { lx, ly, radius };
   };
@@ -89,7 +108,8 @@ function scatter(data) {
     showTip(event, hit[4], `${words(hit[1], data.y_unit)} at ${words(hit[0], data.x_unit)}`, `${data.size_label} ${words(hit[2], data.size_unit)}`);
   });
   node.addEventListener("pointerleave", hideTip);
-  return block(title, holder, groups.length > 1 ? legend(groups) : null);
+  const note = below ? el("p", { class: "note" }, `${thousands(below)} below ${mark(least, data.y_unit)} ${below === 1 ? "is" : "are"} not drawn.`) : null;
+  return block(title, holder, legend(groups, colors), note);
 }
 
 /** Boxes in rows, as wide as what they hold. */
@@ -115,7 +135,7 @@ function boxes(data) {
       c.fillRect(px, row * line + 1, pw > 3 ? pw - 1 : pw, line - 2);
       c.globalAlpha = 1;
       if (pw > 46) {
-        c.fillStyle = color("on-color");
+        c.fillStyle = ink(group ? colors(group) : color("computation"));
         c.fillText(fit(c, group || text, pw - 10), px + 5, row * line + line / 2 + 0.5);
       }
     }
@@ -129,5 +149,5 @@ function boxes(data) {
     showTip(event, hit[3] || hit[4], hit[3] ? hit[4] : "", bytes(hit[5]));
   });
   node.addEventListener("pointerleave", hideTip);
-  return block(title, holder, note ? el("p", { class: "note" }, note) : null, groups.length > 1 ? legend(groups) : null);
+  return block(title, holder, note ? el("p", { class: "note" }, note) : null, legend(groups, colors));
 }

@@ -6,7 +6,7 @@ function table(data) {
   const { title, columns, rows, total, sql } = data;
   const isNumber = columns.map((_, c) => rows.some((row) => typeof row[c] === "number"));
   const largest = columns.map((column, c) =>
-    isNumber[c] && ["ns", "bytes", "ratio"].includes(column.unit)
+    isNumber[c] && !column.is_change && ["ns", "bytes", "ratio"].includes(column.unit)
       ? rows.reduce((most, row) => Math.max(most, typeof row[c] === "number" ? row[c] : 0), 0) : 0);
   // Rows of different measures say the unit of what follows in a column.
   const named = columns.findIndex((column) => column.label === "Unit");
@@ -57,7 +57,8 @@ function table(data) {
 
   function cell(row, c) {
     const value = row[c];
-    const text = words(value, unitOf(row, c));
+    const sign = columns[c].is_change && value > 0 ? "+" : "";
+    const text = sign + words(value, unitOf(row, c));
     if (!isNumber[c]) {
       const isLong = typeof value === "string" && (value.length > 28 || value !== text);
       if (!text) return el("td", { class: "none-cell" }, c === shown[0] ? "not named" : "");

@@ -61,11 +61,19 @@ pub(crate) struct TableColumn {
     pub(crate) label: String,
     pub(crate) unit: &'static str,
     pub(crate) doc: String,
+    /// Values are changes: positive ones have a sign.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_change: bool,
 }
 
 impl TableColumn {
+    /// A column of what changed.
+    pub(crate) fn change(label: &str, unit: Unit, doc: &str) -> Self {
+        Self { is_change: true, ..Self::new(label, unit, doc) }
+    }
+
     pub(crate) fn new(label: &str, unit: Unit, doc: &str) -> Self {
-        Self { label: label.to_owned(), unit: unit.as_str(), doc: doc.to_owned() }
+        Self { label: label.to_owned(), unit: unit.as_str(), doc: doc.to_owned(), is_change: false }
     }
 }
 
@@ -177,6 +185,7 @@ impl Table {
             label: (*label).to_owned(),
             unit: if PLACES.contains(name) { PLACE } else { column_unit(view, name) },
             doc: column_doc(view, name),
+            is_change: false,
         });
         let cells = table.named_rows().map(|row| {
             let cell = |(name, _): &NamedColumn| match row.get(name) {

@@ -44,16 +44,42 @@ struct Settings<'a> {
     live: Option<&'a str>,
 }
 
+/// The ID of an element of a run. `number`: of the run on the page, from 0.
+pub(crate) fn numbered(name: &str, number: usize) -> String {
+    if number == 0 { name.to_owned() } else { format!("{name}-{}", number + 1) }
+}
+
 /// An entry of the table of contents.
+#[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) label: String,
     pub(crate) count: Option<usize>,
+    /// The sections of a run.
+    pub(crate) sections: Vec<Entry>,
 }
 
 impl Entry {
     pub(crate) fn new(id: &str, label: &str) -> Self {
-        Self { id: id.to_owned(), label: label.to_owned(), count: None }
+        Self { id: id.to_owned(), label: label.to_owned(), count: None, sections: Vec::new() }
+    }
+
+    fn write(&self, out: &mut String) {
+        let Self { id, label, count, sections } = self;
+        let count = count.map(|count| format!(" <span class=\"n\">{count}</span>"));
+        let _ = write!(
+            out,
+            "<li><a href=\"#{}\">{}{}</a>",
+            html(id),
+            html(label),
+            count.unwrap_or_default()
+        );
+        if !sections.is_empty() {
+            out.push_str("\n<ul>\n");
+            sections.iter().for_each(|section| section.write(out));
+            out.push_str("</ul>\n");
+        }
+        out.push_str("</li>\n");
     }
 }
 
@@ -127,11 +153,7 @@ impl Document<'_> {
     /// Writes the bar with the table of contents.
     fn write_bar(&self, out: &mut String) {
         out.push_str("<header class=\"top\">\n<div class=\"brand\">Trace Advisor</div>\n<nav aria-label=\"Contents\"><ul>\n");
-        for Entry { id, label, count } in &self.contents {
-            let count =
-                count.map(|count| format!(" <span class=\"n\">{count}</span>")).unwrap_or_default();
-            let _ = writeln!(out, "<li><a href=\"#{}\">{}{count}</a></li>", html(id), html(label));
-        }
+        self.contents.iter().for_each(|entry| entry.write(out));
         out.push_str(
             "</ul></nav>\n<button type=\"button\" id=\"theme\" class=\"quiet\" title=\"Switch between light and dark\">Theme</button>\n</header>\n",
         );

@@ -9,6 +9,7 @@ use trace_advisor::trace_model::time::human;
 
 use crate::bar;
 use crate::clean::{html, html_with_code};
+use crate::document::numbered;
 use crate::timeline::Picture;
 use crate::words;
 
@@ -19,6 +20,11 @@ const MAX_STRIP: usize = 128;
 /// Findings whose evidence is open, whatever their severity.
 const OPEN: usize = 3;
 
+/// The ID of a finding. `number`: of the run on the page.
+pub(crate) fn anchor(number: usize, code: &str) -> String {
+    format!("{}-{code}", numbered("f", number))
+}
+
 /// Writes a finding. `number`: of the run on the page.
 pub(crate) fn write_finding(
     finding: &Finding,
@@ -26,11 +32,7 @@ pub(crate) fn write_finding(
     picture: Option<(usize, &Picture)>,
     out: &mut String,
 ) {
-    let id = if number == 0 {
-        format!("f-{}", finding.code)
-    } else {
-        format!("f-{}-{}", number + 1, finding.code)
-    };
+    let id = html(&anchor(number, &finding.code));
     let severity = if finding.is_note() { "note" } else { finding.severity.as_str() };
     let gain = phrases::gain_share(finding);
     let ms = finding.gain.ms_per_step.filter(|_| !gain.is_empty());
@@ -160,17 +162,14 @@ fn write_facts(finding: &Finding, out: &mut String) {
         format!("{} {} ({})", finding.measure(), finding.threshold, finding.threshold_at),
     ));
     for fix in &finding.fixes {
-        let alone = phrases::fix_effect(fix);
+        let saves = alone(&phrases::fix_effect(fix));
         let place = match fix.plan_position {
             Some(position) => format!("{position} in the plan"),
             None if fix.alone_pct.high < 0.05 => "not in the plan".to_owned(),
             None => "not in the plan: others save this already".to_owned(),
         };
         let effort = fix.effort.as_str();
-        facts.push((
-            "Fix",
-            format!("{} ({effort} effort): saves {alone} alone; {place}", fix.title),
-        ));
+        facts.push(("Fix", format!("{} ({effort} effort): {saves}; {place}", fix.title)));
     }
     for fix in &finding.unknown_fixes {
         let (effort, unknown) = (fix.effort.as_str(), phrases::unknown_effect(fix));
@@ -183,6 +182,15 @@ fn write_facts(finding: &Finding, out: &mut String) {
         let _ = writeln!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", html_with_code(text));
     }
     out.push_str("</dl>\n");
+}
+
+/// The effect of a fix alone as a half sentence; `effect`: see [`phrases::fix_effect`].
+fn alone(effect: &str) -> String {
+    if effect.starts_with("probably slower") {
+        format!("alone {effect}")
+    } else {
+        format!("saves {effect} alone")
+    }
 }
 
 /// Writes the buttons, and the queries.
@@ -218,5 +226,21 @@ fn write_actions(finding: &Finding, picture: Option<usize>, out: &mut String) {
             );
         }
         out.push_str("</details>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{alone, anchor};
+
+    #[test]
+    fn effects_of_fixes_read_as_half_sentences() {
+        assert_eq!(alone("18.0 to 33.1 %"), "saves 18.0 to 33.1 % alone");
+        assert_eq!(alone("probably slower, by 17.7 %"), "alone probably slower, by 17.7 %");
+    }
+
+    #[test]
+    fn anchors_of_later_runs_have_their_number() {
+        assert_eq!([0, 1].map(|number| anchor(number, "IN001")), ["f-IN001", "f-2-IN001"]);
     }
 }

@@ -52,8 +52,13 @@ pub(crate) fn section(
         let _ = writeln!(out, "<p class=\"none\">{}</p>", html(&why));
     }
     if counted.is_empty() {
-        let passed = plural(report.passed.len(), "rule");
-        let _ = writeln!(out, "<p class=\"none\">No findings: {} passed.</p>", html(&passed));
+        // The headline has advice already where it says what takes the time.
+        let passed = html(&plural(report.passed.len(), "rule"));
+        let _ = if infos.is_empty() && report.time_summary().is_none() {
+            writeln!(out, "<p class=\"none\">No findings: {passed} passed.</p>")
+        } else {
+            writeln!(out, "<p class=\"lead\">Nothing above information: {passed} passed.</p>")
+        };
     }
     let write = |list: &[(usize, &&Finding)], out: &mut String| {
         for (i, finding) in list {

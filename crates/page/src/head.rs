@@ -8,13 +8,16 @@ use trace_advisor::trace_model::time::human;
 
 use crate::bar::{self, Part};
 use crate::clean::{html, html_with_code};
+use crate::document::numbered;
+use crate::finding_card::anchor;
 use crate::words;
 
-/// Writes the head.
-pub(crate) fn write(report: &Report, step: Option<&Breakdown>, id: &str, out: &mut String) {
+/// Writes the head. `number`: of the run on the page.
+pub(crate) fn write(report: &Report, step: Option<&Breakdown>, number: usize, out: &mut String) {
     let _ = writeln!(
         out,
-        "<section id=\"{id}\" class=\"overview\" aria-label=\"Overview\">\n<p class=\"path\">{}</p>\n<h1>{}</h1>\n<p class=\"meta\">{}</p>",
+        "<section id=\"{}\" class=\"overview\" aria-label=\"Overview\">\n<p class=\"path\">{}</p>\n<h1>{}</h1>\n<p class=\"meta\">{}</p>",
+        numbered("overview", number),
         html(&report.run.path),
         html_with_code(&report.headline.text),
         html(&phrases::run_summary(&report.run)),
@@ -25,7 +28,7 @@ pub(crate) fn write(report: &Report, step: Option<&Breakdown>, id: &str, out: &m
         write_step(report, breakdown, out);
     }
     if let Some(plan) = report.plan.as_ref().filter(|plan| !plan.fixes.is_empty() && !is_severe) {
-        write_plan(report, plan, out);
+        write_plan(report, plan, number, out);
     }
     out.push_str("</section>\n");
 }
@@ -62,7 +65,8 @@ fn write_cautions(report: &Report, out: &mut String) {
 
 /// Writes the step as a bar, the bar as it could be, and a legend.
 fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
-    let parts = bar::parts(breakdown, report);
+    let saving = report.plan.as_ref().and_then(|plan| Some((plan, plan.stated()?)));
+    let parts = bar::parts(breakdown, report, saving.map(|(_, stated)| stated));
     let named = |parts: &[Part]| {
         let texts =
             parts.iter().map(|part| format!("{} {}", part.cause, words::percent(part.ratio)));
@@ -97,10 +101,11 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
         html(&place),
         html(&of)
     );
-    bar::write_now(&parts, 1.0, &format!("{what} by cause: {}", named(&parts)), out);
-    let saving = report.plan.as_ref().and_then(|plan| Some((plan, plan.stated()?.after_ms)));
-    if let Some((plan, after)) = saving {
-        let whole = plan.unprofiled_ms.mid.max(1e-9);
+    let scale = saving.map(|(plan, stated)| bar::Scale::of(span_ns / 1e6, plan, stated));
+    let now = scale.as_ref().map_or(1.0, |scale| scale.now);
+    bar::write_now(&parts, now, &format!("{what} by cause: {}", named(&parts)), out);
+    if let (Some((plan, stated)), Some(scale)) = (saving, scale) {
+        let after = stated.after_ms;
         let without = if plan.recorded_ms > 1.02 * plan.unprofiled_ms.mid {
             format!(", from {} without the profiler", phrases::ms_range(&plan.unprofiled_ms))
         } else {
@@ -114,8 +119,7 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
             html(&without),
             html(&phrases::kind_of_ranges(&plan.measured))
         );
-        let ends = ((after.low / whole).clamp(0.0, 1.0), (after.high / whole).clamp(0.0, 1.0));
-        bar::write_after(&parts, 1.0, ends, "The step with these fixes", out);
+        bar::write_after(&parts, &scale, "The step with these fixes", out);
     }
     out.push_str("<figcaption>\n<ul class=\"legend\">\n");
     // What rounds to nothing would be a color that is nowhere in the bar.
@@ -129,13 +133,13 @@ fn write_step(report: &Report, breakdown: &Breakdown, out: &mut String) {
         );
     }
     if parts.iter().any(|part| part.saved > 0.0) {
-        out.push_str("<li><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"hatched\" width=\"12\" height=\"12\"/></svg>saved by the plan, on the cause that the finding is about</li>\n");
+        out.push_str("<li><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"hatched\" width=\"12\" height=\"12\"/></svg>saved by these fixes, on the cause that the finding is about</li>\n");
     }
     out.push_str("</ul>\n</figcaption>\n</figure>\n");
 }
 
 /// Writes the plan: what to fix in which order, and what the step then takes.
-fn write_plan(report: &Report, plan: &Plan, out: &mut String) {
+fn write_plan(report: &Report, plan: &Plan, number: usize, out: &mut String) {
     let span = phrases::timed_span(plan);
     let _ = writeln!(
         out,
@@ -147,15 +151,20 @@ fn write_plan(report: &Report, plan: &Plan, out: &mut String) {
     let _ = writeln!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Plan\"><table class=\"plan\">\n<thead><tr><th scope=\"col\">#</th><th scope=\"col\">Fix</th><th scope=\"col\">Effort</th><th scope=\"col\" class=\"num\">Saves</th><th scope=\"col\" class=\"num\">{} then</th><th scope=\"col\" class=\"wide\"><span class=\"hidden\">Length of the {span}</span></th><th scope=\"col\">Then limited by</th></tr></thead>\n<tbody>",
-        if span == "step" { "Step" } else { "Recording" }
+        timed_span(plan)
     );
     for fix in &plan.fixes {
-        write_fix(report, plan, fix, out);
+        write_fix(report, plan, fix, number, out);
     }
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-fn write_fix(report: &Report, plan: &Plan, fix: &PlannedFix, out: &mut String) {
+/// What the times of a plan are of, as a column says it.
+fn timed_span(plan: &Plan) -> &'static str {
+    if phrases::timed_span(plan) == "step" { "Step" } else { "Recording" }
+}
+
+fn write_fix(report: &Report, plan: &Plan, fix: &PlannedFix, number: usize, out: &mut String) {
     let whole = plan.unprofiled_ms.high.max(fix.after_ms.high).max(1e-9);
     let _ = write!(
         out,
@@ -166,16 +175,17 @@ fn write_fix(report: &Report, plan: &Plan, fix: &PlannedFix, out: &mut String) {
     for code in &fix.codes {
         let is_shown = report.findings.iter().any(|f| f.code == *code && !f.is_note());
         let _ = if is_shown {
-            write!(out, "<a href=\"#f-{0}\">{0}</a> ", html(code))
+            write!(out, "<a href=\"#{}\">{}</a> ", html(&anchor(number, code)), html(code))
         } else {
             write!(out, "{} ", html(code))
         };
     }
     let _ = write!(
         out,
-        "</span></td><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"wide\">",
+        "</span></td><td data-label=\"Effort\">{}</td><td class=\"num\" data-label=\"Saves\">{}</td><td class=\"num\" data-label=\"{} then\">{}</td><td class=\"wide\">",
         html(fix.effort.as_str()),
         html(&phrases::percent_range(fix.saves_pct.low, fix.saves_pct.high)),
+        timed_span(plan),
         html(&phrases::ms_range(&fix.after_ms)),
     );
     bar::open(
@@ -191,5 +201,9 @@ fn write_fix(report: &Report, plan: &Plan, fix: &PlannedFix, out: &mut String) {
         out,
         "likely left",
     );
-    let _ = writeln!(out, "</svg></td><td>{}</td></tr>", html(phrases::limit(&fix.limit)));
+    let _ = writeln!(
+        out,
+        "</svg></td><td data-label=\"Then limited by\">{}</td></tr>",
+        html(phrases::limit(&fix.limit))
+    );
 }

@@ -28,6 +28,7 @@ mod finding_card;
 mod findings;
 mod head;
 mod heat;
+mod index;
 mod limits;
 mod moments;
 mod panes;

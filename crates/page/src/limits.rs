@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use trace_advisor::Report;
+use trace_advisor::advisor::UnknownRule;
 
 use crate::clean::{html, html_with_code};
 use crate::words::capitalized;
@@ -66,16 +67,38 @@ fn write_unknown(report: &Report, out: &mut String) {
         out.push_str("<p>Every rule has a verdict.</p>\n");
         return;
     }
+    let (missing, never) = report.unknown_rules();
+    if missing.is_empty() {
+        out.push_str("<p>Every rule that applies has a verdict.</p>\n");
+    } else {
+        let _ = writeln!(
+            out,
+            "<h3>Rules without a verdict <span class=\"n\">{}</span></h3>",
+            missing.len()
+        );
+        write_by_reason(&missing, out);
+    }
+    if !never.is_empty() {
+        let _ = writeln!(
+            out,
+            "<details><summary>Rules that do not apply to this kind of run <span class=\"n\">{}</span></summary>",
+            never.len()
+        );
+        write_by_reason(&never, out);
+        out.push_str("</details>\n");
+    }
+}
+
+fn write_by_reason(unknown: &[&UnknownRule], out: &mut String) {
     let mut by_reason: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-    for rule in &report.unknown {
+    for rule in unknown {
         by_reason.entry(&rule.reason).or_default().push((&rule.code, &rule.name));
     }
     let mut reasons: Vec<_> = by_reason.into_iter().collect();
     reasons.sort_by_key(|(reason, rules)| (std::cmp::Reverse(rules.len()), *reason));
     let _ = writeln!(
         out,
-        "<h3>Rules without a verdict <span class=\"n\">{}</span></h3>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Rules without a verdict\"><table class=\"unknown\">\n<thead><tr><th scope=\"col\">Reason</th><th scope=\"col\">Rules</th></tr></thead>\n<tbody>",
-        report.unknown.len()
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Rules without a verdict\"><table class=\"unknown\">\n<thead><tr><th scope=\"col\">Reason</th><th scope=\"col\">Rules</th></tr></thead>\n<tbody>"
     );
     for (reason, rules) in reasons {
         let names: Vec<String> = rules

@@ -7,11 +7,12 @@ use trace_advisor::{Error, Report, Run};
 
 use crate::blocks::Pane;
 use crate::clean::{html, html_with_code, json};
-use crate::document::{Document, Entry, Options};
+use crate::document::{Document, Entry, Options, numbered};
 use crate::findings::FindingData;
 use crate::heat::Heat;
+use crate::index::{Listed, short_names};
 use crate::queries::or_reason;
-use crate::{concurrent, findings, head, heat, limits, panes, step, words};
+use crate::{concurrent, findings, head, heat, index, limits, panes, step, words};
 
 /// A page to which runs are added one by one.
 #[derive(Debug)]
@@ -23,10 +24,10 @@ pub struct Page {
 
 #[derive(Debug)]
 struct Section {
-    path: String,
-    headline: String,
+    listed: Listed,
     findings: usize,
-    panes: Vec<(&'static str, &'static str)>,
+    /// The sections below the overview.
+    contents: Vec<Entry>,
     html: String,
 }
 
@@ -51,9 +52,7 @@ impl Page {
     /// If a view of the run cannot be computed.
     pub fn add(&mut self, run: &Run, report: &Report) -> Result<(), Error> {
         let number = self.runs.len();
-        let id = |name: &str| {
-            if number == 0 { name.to_owned() } else { format!("{name}-{}", number + 1) }
-        };
+        let id = |name: &str| numbered(name, number);
         let rank = shown_rank(run, report);
         let is_whole = !self.options.overview_only;
         let findings = || findings::section(run, report, number);
@@ -68,7 +67,7 @@ impl Page {
         let mut out = String::new();
         let _ = writeln!(out, "<article class=\"run\" data-run=\"{number}\" id=\"{}\">", id("run"));
         let step = or_reason(step::of(run, report, rank))?.unwrap_or_default();
-        head::write(report, step.as_ref(), &id("overview"), &mut out);
+        head::write(report, step.as_ref(), number, &mut out);
         let _ = writeln!(
             out,
             "<section id=\"{}\" aria-label=\"Findings\">\n<h2>Findings</h2>\n{cards}</section>",
@@ -81,8 +80,9 @@ impl Page {
                 id("ranks")
             );
         }
-        let (filled, without): (Vec<&Pane>, Vec<&Pane>) =
+        let (mut filled, without): (Vec<&Pane>, Vec<&Pane>) =
             panes.iter().partition(|pane| pane.empty.is_none());
+        filled.sort_by_key(|pane| first_finding(pane.id, report));
         for pane in &filled {
             write_pane(pane, &id(pane.id), &mut out);
         }
@@ -91,59 +91,46 @@ impl Page {
             limits::write(report, &id("limits"), &mut out);
         }
         out.push_str("</article>\n");
-        let mut shown: Vec<(&str, &str)> =
-            filled.iter().map(|pane| (pane.id, pane.title)).collect();
-        shown.extend((!without.is_empty()).then_some(("without", "Without data")));
-        self.runs.push(Section {
-            path: report.run.path.clone(),
-            headline: report.headline.text.clone(),
-            findings: report.headline.findings,
-            panes: shown,
-            html: out,
-        });
+        let findings = report.headline.findings;
+        let entry = |name: &str, label: &str| Entry::new(&id(name), label);
+        let mut contents = vec![Entry { count: Some(findings), ..entry("findings", "Findings") }];
+        contents.extend(heat.is_some().then(|| entry("ranks", "Ranks and steps")));
+        contents.extend(filled.iter().map(|pane| entry(pane.id, pane.title)));
+        contents.extend((!without.is_empty()).then(|| entry("without", "Without data")));
+        contents.extend(is_whole.then(|| entry("limits", "Not recorded")));
+        let listed = Listed::of(run, report)?;
+        self.runs.push(Section { listed, findings, contents, html: out });
         self.data.push(json(&RunData { panes, heat, findings: finding_data }));
         Ok(())
     }
 
     /// The page.
-    pub fn finish(self) -> String {
+    pub fn finish(mut self) -> String {
         let mut contents = Vec::new();
-        let entry = Entry::new;
         let mut body = String::new();
-        match self.runs.as_slice() {
+        match self.runs.as_mut_slice() {
             [] => body.push_str("<p>No run was checked.</p>\n"),
             [run] => {
-                contents.push(entry("overview", "Overview"));
-                contents.push(Entry { count: Some(run.findings), ..entry("findings", "Findings") });
-                if run.html.contains("id=\"ranks\"") {
-                    contents.push(entry("ranks", "Ranks and steps"));
-                }
-                contents.extend(run.panes.iter().map(|(id, title)| entry(id, title)));
-                if !self.options.overview_only {
-                    contents.push(entry("limits", "Not recorded"));
-                }
+                contents.push(Entry::new("overview", "Overview"));
+                contents.append(&mut run.contents);
             }
             runs => {
-                contents.push(entry("index", "Runs"));
-                body.push_str("<section id=\"index\" aria-label=\"Runs\">\n<h1>Runs</h1>\n<ol class=\"index\">\n");
-                for (i, run) in runs.iter().enumerate() {
-                    let id = if i == 0 { "run".to_owned() } else { format!("run-{}", i + 1) };
-                    let _ = writeln!(
-                        body,
-                        "<li><a href=\"#{id}\">{}</a><span>{}</span></li>",
-                        html(&run.path),
-                        html(&run.headline)
-                    );
-                    contents.push(Entry { count: Some(run.findings), ..entry(&id, &run.path) });
+                contents.push(Entry::new("index", "Runs"));
+                let paths: Vec<&str> = runs.iter().map(|run| run.listed.path.as_str()).collect();
+                let names = short_names(&paths);
+                index::write(runs.iter().map(|run| &run.listed), &names, &mut body);
+                for (number, (run, name)) in runs.iter_mut().zip(&names).enumerate() {
+                    let sections = std::mem::take(&mut run.contents);
+                    let entry = Entry::new(&numbered("run", number), name);
+                    contents.push(Entry { count: Some(run.findings), sections, ..entry });
                 }
-                body.push_str("</ol>\n</section>\n");
             }
         }
         for run in &self.runs {
             body.push_str(&run.html);
         }
         let title = match self.runs.as_slice() {
-            [run] => format!("{} - Trace Advisor", run.path),
+            [run] => format!("{} - Trace Advisor", run.listed.path),
             runs => format!("{} runs - Trace Advisor", runs.len()),
         };
         Document { title, contents, body, data: &self.data, options: &self.options }.render()
@@ -185,6 +172,26 @@ fn write_without(panes: &[&Pane], id: &str, out: &mut String) {
         );
     }
     out.push_str("</dl>\n</section>\n");
+}
+
+/// Panes, and the categories of the findings that they explain.
+const AREAS: [(&str, &[&str]); 8] = [
+    ("idle", &["gpu-util", "host-bound", "sync"]),
+    ("kernels", &["kernels", "precision", "compiled-code"]),
+    ("operators", &["cpu-compute", "optimizer"]),
+    ("path", &["variability"]),
+    ("loader", &["input-pipeline"]),
+    ("collectives", &["comm", "hangs"]),
+    ("memory", &["memory"]),
+    ("system", &["config"]),
+];
+
+/// The place of the first finding about the area of a pane, by which panes are ordered. Those without one come last, in the
+/// order of all panes.
+fn first_finding(pane: &str, report: &Report) -> usize {
+    let categories = AREAS.iter().find(|(id, _)| *id == pane).map_or(&[][..], |(_, list)| list);
+    let mut advice = report.advice();
+    advice.position(|finding| categories.contains(&finding.category.as_str())).unwrap_or(usize::MAX)
 }
 
 /// The rank that panes about one rank show: the slowest, else the one that the first finding is about, else the lowest.

@@ -25,20 +25,50 @@ pub(crate) fn value_in_words(column: &str, value: &str) -> Option<String> {
         "bound_by" => phrases::limit(value),
         "stored_in" => table(value),
         "owner" => return Some(owner_phrase(value)),
-        "frames" => return Some(without_folders(value)),
+        "frames" => return Some(stack(value)),
+        "user_frame" => return Some(function_first(value)),
         "phase" | "delay_phase" | "origin" | "bound" => value,
         _ => return None,
     };
     Some(words.replace('_', " "))
 }
 
-/// A call stack whose files are named without their folders: `linear.py:125 forward < model.py:17 forward`.
-fn without_folders(stack: &str) -> String {
-    let frame = |frame: &str| {
-        let (path, function) = frame.split_at(frame.find(' ').unwrap_or(frame.len()));
-        format!("{}{function}", path.rsplit(['/', '\\']).next().unwrap_or(path))
+/// A call stack: `forward linear.py:125 < forward model.py:17`, without the frames that recorded it.
+fn stack(stack: &str) -> String {
+    let frames = stack.split(" < ").filter(|text| !is_unwinder(text)).map(frame);
+    frames.collect::<Vec<_>>().join(" < ")
+}
+
+/// A frame of a stack, whose file is named without its folders: `forward linear.py:125`.
+pub(crate) fn frame(text: &str) -> String {
+    match place_and_function(text) {
+        Some((place, function)) => {
+            format!("{function} {}", place.rsplit(['/', '\\']).next().unwrap_or(place))
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// As [`frame`], with the folders of the file.
+fn function_first(text: &str) -> String {
+    place_and_function(text)
+        .map_or_else(|| text.to_owned(), |(place, function)| format!("{function} {place}"))
+}
+
+/// The parts of `/opt/x/linear.py:125 forward`; `None` of a frame without a line.
+fn place_and_function(frame: &str) -> Option<(&str, &str)> {
+    let ends_in_line = |place: &str| {
+        let line = place.rsplit_once(':').map(|(_, line)| line);
+        line.is_some_and(|line| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()))
     };
-    stack.split(" < ").map(frame).collect::<Vec<_>>().join(" < ")
+    let ends = frame.match_indices(' ').map(|(at, _)| frame.split_at(at));
+    let (place, function) = ends.into_iter().find(|(place, _)| ends_in_line(place))?;
+    Some((place, function.trim_start())).filter(|(_, function)| !function.is_empty())
+}
+
+/// Whether a native frame is of what recorded the stack.
+pub(crate) fn is_unwinder(frame: &str) -> bool {
+    frame.contains("torch::unwind::") || frame.contains("CapturedTraceback")
 }
 
 /// A cause of an idle gap, see the view `idle_gap_causes`.
@@ -78,14 +108,23 @@ fn table(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::value_in_words;
+    use super::{frame, value_in_words};
 
     #[test]
-    fn stacks_name_files_without_folders() {
+    fn stacks_name_functions_then_files_without_folders() {
         let stack = r"/opt/x/torch/nn/modules/linear.py:125 forward < C:\work\model.py:17 forward < at::_ops::div::call(x)";
         assert_eq!(
             value_in_words("frames", stack).as_deref(),
-            Some("linear.py:125 forward < model.py:17 forward < at::_ops::div::call(x)")
+            Some("forward linear.py:125 < forward model.py:17 < at::_ops::div::call(x)")
         );
+        assert_eq!(
+            value_in_words("frames", "torch::unwind::unwind() < /a b/c.py:3 <module>").as_deref(),
+            Some("<module> c.py:3")
+        );
+        assert_eq!(
+            value_in_words("user_frame", "/a/c.py:3 step").as_deref(),
+            Some("step /a/c.py:3")
+        );
+        assert_eq!(frame("stack not recorded"), "stack not recorded");
     }
 }

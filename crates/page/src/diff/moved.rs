@@ -16,7 +16,9 @@ pub(super) fn pane(diff: &Diff) -> Option<Pane> {
         return None;
     }
     let cells = |row: &Row| -> Vec<Json> {
-        let share = row.step_change_ratio.map_or(Json::Null, number);
+        // What counts for the step is the time of its own, which can shrink where the total grows.
+        let counts = row.level.is_device_work() || !row.level.is_device();
+        let impact = if counts { number(row.impact_ns()) } else { Json::Null };
         vec![
             Json::from(short(&row.name)),
             Json::from(format!("{:?}", row.level).to_lowercase()),
@@ -26,8 +28,7 @@ pub(super) fn pane(diff: &Diff) -> Option<Pane> {
             number(row.after.dur_ns - row.before.dur_ns),
             number(row.before.count),
             number(row.after.count),
-            number(row.impact_ns()),
-            share,
+            impact,
             Json::from(row.renamed_from.as_deref().map(short).unwrap_or_default()),
         ]
     };
@@ -37,17 +38,16 @@ pub(super) fn pane(diff: &Diff) -> Option<Pane> {
             TableColumn::new("Name", Unit::None, "its name in the run after, if both have it"),
             TableColumn::new("Level", Unit::None, "kind of event"),
             TableColumn::new("Change", Unit::None, "what changed"),
-            TableColumn::new("Before", Unit::Ns, "duration a step, with what it calls"),
-            TableColumn::new("After", Unit::Ns, "duration a step, with what it calls"),
-            TableColumn::new("Difference", Unit::Ns, "after less before"),
+            TableColumn::new("Total before", Unit::Ns, "duration a step, with what it calls"),
+            TableColumn::new("Total after", Unit::Ns, "duration a step, with what it calls"),
+            TableColumn::change("Total changes by", Unit::Ns, "total after less total before"),
             TableColumn::new("Calls before", Unit::Number, "calls a step"),
             TableColumn::new("Calls after", Unit::Number, "calls a step"),
-            TableColumn::new(
-                "Own difference",
+            TableColumn::change(
+                "Step changes by",
                 Unit::Ns,
-                "difference of its part of a step: on the host without what it calls, on the GPU all of it",
+                "on the host: after less before of its own time, without what it calls; these add up to the change of the step on the host. On the GPU: after less before of its duration",
             ),
-            TableColumn::new("Of the change", Unit::Ratio, "that part over the change of the step"),
             TableColumn::new(
                 "Renamed from",
                 Unit::None,

@@ -52,7 +52,9 @@ pub(super) fn write(diff: &Diff, out: &mut String) {
             out.push_str("</svg>\n");
         }
         out.push_str("<figcaption><ul class=\"legend\">\n");
-        for part in parts {
+        // What cannot be seen in the bars is not in their legend.
+        let is_seen = |part: &&&Category| part.before.max(part.after) >= 0.0005 * longest;
+        for part in parts.iter().filter(is_seen) {
             let _ = writeln!(
                 out,
                 "<li><svg class=\"key\" width=\"12\" height=\"12\" aria-hidden=\"true\"><rect class=\"{}\" width=\"12\" height=\"12\"/></svg>{} <span class=\"n\">{} to {} ({}{})</span></li>",

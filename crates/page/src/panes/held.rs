@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 use trace_advisor::compare::owner_phrase;
-use trace_advisor::trace_model::Row;
-use trace_advisor::trace_model::number::human_bytes;
+use trace_advisor::trace_model::number::{human_bytes, plural};
+use trace_advisor::trace_model::{MetricTable, Row};
 
 use super::Source;
 use crate::blocks::{Boxes, PlacedBox};
 use crate::clean::short;
+use crate::words;
 
 /// Positions in a row, from its left to its right.
 const WIDTH: f64 = 4000.0;
@@ -19,6 +20,8 @@ const MAX_DEPTH: i64 = 24;
 const MAP_ROWS: i64 = 12;
 /// Boxes of a picture.
 const MAX_BOXES: usize = 3000;
+/// Stands for the stack of allocations without one.
+const NO_STACK: &str = "stack not recorded";
 /// Narrowest box that is drawn, in positions.
 const NARROW: f64 = 2.0;
 
@@ -46,7 +49,7 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
     // Where the next frame of each depth begins.
     let mut next: Vec<f64> = vec![0.0];
     let mut depth_count = 0;
-    for row in table.named_rows().filter(|row| place(*row) == *memory) {
+    for row in stack_rows(&table, memory) {
         let (Some(depth), Some(bytes)) = (row.integer("depth"), row.number("bytes")) else {
             continue;
         };
@@ -56,16 +59,23 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
         next[depth] = from + bytes;
         next.push(from);
         let width = bytes / total * WIDTH;
-        if width < NARROW || boxes.len() >= MAX_BOXES {
+        let frame = row.text_or_empty("frame").trim();
+        if width < NARROW || boxes.len() >= MAX_BOXES || words::is_unwinder(frame) {
             continue;
         }
         depth_count = depth_count.max(depth + 1);
+        // A group has a color of its own.
+        let (group, text) = if frame == NO_STACK {
+            (NO_STACK.to_owned(), String::new())
+        } else {
+            (String::new(), short(&words::frame(frame)))
+        };
         boxes.push(PlacedBox(
             (from / total * WIDTH).round() as i64,
             width.round() as i64,
             depth,
-            String::new(),
-            short(row.text_or_empty("frame").trim()),
+            group,
+            text,
             bytes,
         ));
     }
@@ -78,6 +88,20 @@ pub(super) fn stacks(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
         labels: vec![String::new(); depth_count],
         placed: boxes,
     }))
+}
+
+/// The frames of a memory, callers first; what has no stack comes last.
+fn stack_rows<'a>(table: &'a MetricTable, memory: &str) -> Vec<Row<'a>> {
+    let own = table.named_rows().filter(|row| place(*row) == memory);
+    let mut is_without = false;
+    let (without, mut with): (Vec<_>, Vec<_>) = own.partition(|row| {
+        if row.integer("depth") == Some(0) {
+            is_without = row.text_or_empty("frame").trim() == NO_STACK;
+        }
+        is_without
+    });
+    with.extend(without);
+    with
 }
 
 /// The segments of the caching allocator one after the other, wrapped into rows, at the moment that matters most: an
@@ -150,7 +174,8 @@ pub(super) fn map(source: &Source<'_>) -> Result<Option<Boxes>, Error> {
     Ok((count > 0).then(|| Boxes {
         title: format!("Segments of the caching allocator {when}: {memory}"),
         note: format!(
-            "{segments} segments one after the other, {} in all; free memory between allocations is fragmentation.",
+            "{} one after the other, {} in all; free memory between allocations is fragmentation.",
+            plural(segments, "segment"),
             human_bytes(*total as f64)
         ),
         labels: labels.collect(),

@@ -174,6 +174,10 @@ fn owners(source: &Source<'_>) -> Result<Option<Bars>, Error> {
             None => bars.push(BarRow { label, parts: vec![part] }),
         }
     }
-    let title = "Memory at the peak by owner".to_owned();
+    // Free memory is reserved, and belongs to nobody.
+    let has_free =
+        bars.iter().flat_map(|bar| &bar.parts).any(|(owner, _)| owner.starts_with("free"));
+    let what = if has_free { "Reserved" } else { "Memory" };
+    let title = format!("{what} at the peak by owner");
     Ok((!bars.is_empty()).then_some(Bars { title, unit: "bytes", rows: bars, is_stacked: true }))
 }
