@@ -1,5 +1,6 @@
 //! The page in a browser: every pane is drawn, what is clicked answers, nothing is requested, nothing fails.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Stdio;
@@ -7,8 +8,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use trace_demo::{Bottleneck, Options, write_run};
 
-use super::driver::{ask, assert_is_drawn, values};
-use super::{SNAPSHOT, hostile_run, hostile_snapshot, page, page_of_comparison};
+use super::driver::{ask, assert_is_drawn, landings, values};
+use super::{SNAPSHOT, hostile_run, hostile_snapshot, page, page_of_comparison, page_of_runs};
 use crate::support::corpus::corpus;
 use crate::support::sandbox::Sandbox;
 
@@ -72,6 +73,108 @@ fn page_of_a_comparison_is_drawn() {
     write_run(&options, &sandbox.path("after")).unwrap();
     page_of_comparison(&sandbox, "run", "after");
     assert_is_drawn(&sandbox.path("diff.html"));
+}
+
+/// The contents and links to findings lead to the heading, and the contents mark what the reader went to.
+fn assert_lands_on_headings(page: &Path) {
+    for width in [1400, 390] {
+        let landings = landings(page, width);
+        assert!(landings.len() > 3, "{landings:?}");
+        for landing in landings {
+            let id = landing["id"].as_str().unwrap();
+            let is_finding = id.starts_with("f-");
+            let wanted = if is_finding { 20.0 } else { 12.0 };
+            let is_there = (landing["top"].as_f64().unwrap() - wanted).abs() <= 4.0;
+            assert!(is_there || landing["is_end"] == true, "{width} px: {landing}");
+            let is_marked = landing["current"] == json!([format!("#{id}")]);
+            assert!(is_marked || is_finding, "{width} px: {landing}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs ADVISOR_BROWSER"]
+fn page_navigation_lands_on_headings() {
+    let sandbox = Sandbox::with_run();
+    let options =
+        Options { bottleneck: Bottleneck::None, steps: 6, layers: 1, ..Options::default() };
+    std::fs::create_dir(sandbox.path("after")).unwrap();
+    write_run(&options, &sandbox.path("after")).unwrap();
+    page(&sandbox, "run", "report.html");
+    page(&sandbox, SNAPSHOT, "snapshot.html");
+    page_of_comparison(&sandbox, "run", "after");
+    page_of_runs(&sandbox, &["run", "after"]);
+    for name in ["report.html", "snapshot.html", "diff.html", "runs.html"] {
+        assert_lands_on_headings(&sandbox.path(name));
+    }
+}
+
+/// In each chart a color stands for one name, and each name of a legend has a part that can be seen.
+#[test]
+#[ignore = "needs ADVISOR_BROWSER"]
+fn page_legends_have_colors_of_their_own() {
+    let sandbox = Sandbox::with_run();
+    let legends = "[...document.querySelectorAll('ul.legend')].map((list) => [...list.querySelectorAll('li')].map((item) => {
+        const key = item.querySelector('.key');
+        const rect = key.querySelector('rect');
+        return [rect ? getComputedStyle(rect).fill : getComputedStyle(key).backgroundColor, item.textContent];
+    }))";
+    for run in ["run", SNAPSHOT] {
+        page(&sandbox, run, "report.html");
+        let answer = ask(
+            sandbox.path("report.html").to_str().unwrap(),
+            &json!([{"whole": true}, {"whole": true, "dark": true}]),
+            None,
+            &[legends],
+        );
+        let views = answer["values"].as_array().unwrap();
+        for legend in views.iter().flat_map(|legends| legends.as_array().unwrap()) {
+            let entries = legend.as_array().unwrap();
+            let colors: BTreeSet<&str> = entries.iter().map(|e| e[0].as_str().unwrap()).collect();
+            assert_eq!(colors.len(), entries.len(), "{legend}");
+            // The snapshot has 11 KB of it in 666 MiB.
+            assert!(entries.iter().all(|entry| entry[1] != "rounding"), "{legend}");
+        }
+    }
+}
+
+/// Paper has the evidence of the first findings, and no queries or buttons.
+#[test]
+#[ignore = "needs ADVISOR_BROWSER"]
+fn page_on_paper_is_short() {
+    let sandbox = Sandbox::with_run();
+    page(&sandbox, "run", "report.html");
+    let counts = "(() => {
+        document.querySelectorAll('details.evidence').forEach((node) => { node.open = false; });
+        window.dispatchEvent(new Event('beforeprint'));
+        const open = [...document.querySelectorAll('details.evidence')].map((node) => node.open);
+        const shown = [...document.querySelectorAll('details.sql, .block > button, .actions')].filter((node) => node.offsetParent);
+        window.dispatchEvent(new Event('afterprint'));
+        const after = document.querySelectorAll('details.evidence[open]').length;
+        return [open.filter(Boolean).length, open.slice(0, 3).every(Boolean), open.length > 3, shown.length, after];
+    })()";
+    let page = sandbox.path("report.html");
+    let answer = ask(page.to_str().unwrap(), &json!([{"paper": true}]), None, &[counts]);
+    assert_eq!(answer["values"], json!([[3, true, true, 0, 0]]));
+}
+
+/// A narrow window shows all of the plan, and the names of rows while a table scrolls.
+#[test]
+#[ignore = "needs ADVISOR_BROWSER"]
+fn page_fits_a_narrow_window() {
+    let sandbox = Sandbox::with_run();
+    page(&sandbox, "run", "report.html");
+    let narrow = "(() => {
+        const plan = document.querySelector('table.plan').parentElement;
+        const label = getComputedStyle(document.querySelector('table.plan td[data-label=Saves]'), '::before').content;
+        const scroll = document.querySelector('#kernels .scroll');
+        scroll.scrollLeft = 200;
+        const name = scroll.querySelector('tbody td');
+        return [plan.scrollWidth - plan.clientWidth, label, scroll.scrollLeft > 0, Math.round(name.getBoundingClientRect().left - scroll.getBoundingClientRect().left)];
+    })()";
+    let page = sandbox.path("report.html");
+    let answer = ask(page.to_str().unwrap(), &json!([{"width": 390}]), None, &[narrow]);
+    assert_eq!(answer["values"], json!([[0, "\"Saves \"", true, 0]]));
 }
 
 /// Sorting, filtering, selecting a rank, following a link to a finding, switching the measure.

@@ -28,6 +28,19 @@ FIT = "Math.ceil(document.getElementById('main').getBoundingClientRect().bottom 
 LOOKS = "{ runOnly: ['color-contrast', 'link-in-text-block', 'scrollable-region-focusable', 'target-size'] }"
 VIOLATIONS = """axe.run(%s).then(r => r.violations.map(v => ({id: v.id, help: v.help,
     nodes: v.nodes.slice(0, 5).map(n => n.html.slice(0, 200) + ' ' + n.failureSummary)})))"""
+# Where the page is once it has come to rest: the top of what it was led to, whether the page ends there, and the marked entry.
+LANDED = """(async () => {
+    let [last, same] = [-1, 0];
+    for (let n = 0; n < 300 && same < 6; n++) {
+        await new Promise((done) => setTimeout(done, 20));
+        same = scrollY === last ? same + 1 : 0;
+        last = scrollY;
+    }
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const current = [...document.querySelectorAll("header.top a[aria-current]")].map((a) => a.getAttribute("href"));
+    const isEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    return { id: target.id, top: target.getBoundingClientRect().top, is_end: isEnd, current };
+})()"""
 # What the page draws after its size has changed.
 SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100))))"
 READY = "document.readyState === 'complete' && document.documentElement.dataset.ready === 'yes'"
@@ -83,11 +96,11 @@ class Browser(query.Browser):
         sent = [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
         return [url for url in sent if url.split("#")[0] != page.split("#")[0] and not url.startswith("data:")]
 
-    def open(self, page):
+    def open(self, page, fragment=""):
         """Opens a page, a file or an address, and returns the seconds until it can be used."""
         self.call("Page.navigate", url="about:blank")
         self.events.clear()
-        self.address = page if page.startswith("http://") else pathlib.Path(page).resolve().as_uri()
+        self.address = (page if page.startswith("http://") else pathlib.Path(page).resolve().as_uri()) + fragment
         started = time.monotonic()
         self.call("Page.navigate", url=self.address)
         while not self.evaluate(READY):
@@ -116,6 +129,18 @@ class Browser(query.Browser):
         self.evaluate(pathlib.Path(axe).read_text() + "; true")
         return self.evaluate(VIOLATIONS % "")
 
+    def landings(self, page):
+        """Where each entry of the contents, clicked, and each finding, linked to, lands in a fresh page."""
+        links = self.evaluate("[...document.querySelectorAll('header.top nav a')].map((a) => a.getAttribute('href'))")
+        ids = self.evaluate("[...document.querySelectorAll('article.finding')].map((a) => a.id)")
+        for link in links:
+            self.open(page)
+            self.evaluate(f"document.querySelector('header.top nav a[href=\"{link}\"]').click()")
+            yield self.evaluate(LANDED)
+        for id in ids:
+            self.open(page, f"#{id}")
+            yield self.evaluate(LANDED)
+
     def screenshot(self, **clip):
         """A picture as PNG, of all or of a part: x, y, width, height."""
         part = {"clip": clip | {"scale": 1}} if clip else {}
@@ -130,7 +155,7 @@ def started(profile):
     return browser
 
 
-def answer(browser, page, views=({},), js=(), axe=None, screenshot=None):
+def answer(browser, page, views=({},), js=(), axe=None, screenshot=None, landings=False):
     """What a page says in each view (see `Browser.show`), one after the other."""
     watchdog = threading.Timer(PATIENCE_S, browser.process.kill)
     watchdog.daemon = True
@@ -144,6 +169,8 @@ def answer(browser, page, views=({},), js=(), axe=None, screenshot=None):
             result["values"].append(browser.evaluate(expression))
         if axe:
             result["violations"] += browser.violations(axe)
+    if landings:
+        result["landings"] = list(browser.landings(page))
     if screenshot:
         pathlib.Path(screenshot).write_bytes(browser.screenshot())
     browser.evaluate(SETTLED)

@@ -44,7 +44,18 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
 /// Opens a page, evaluates expressions in it in each view, and returns what `answer` of `drive.py` does. The page must
 /// report no error and request nothing.
 pub(super) fn ask(page: &str, views: &Value, axe: Option<&Path>, js: &[&str]) -> Value {
-    let request = json!({"page": page, "views": views, "axe": axe, "js": js});
+    answer(&json!({"page": page, "views": views, "axe": axe, "js": js}))
+}
+
+/// Where each entry of the contents, clicked, and each finding, linked to, lands in a fresh page of a width.
+pub(super) fn landings(page: &Path, width: u32) -> Vec<Value> {
+    let page = page.to_str().unwrap();
+    let answer = answer(&json!({"page": page, "views": [{"width": width}], "landings": true}));
+    answer["landings"].as_array().unwrap().clone()
+}
+
+fn answer(request: &Value) -> Value {
+    let page = request["page"].as_str().unwrap();
     let mut line = String::new();
     {
         let mut driver = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use serde_json::Value;
 use trace_advisor::ingest::NoProgress;
 use trace_advisor::{OpenOptions, Run};
 use trace_demo::{Bottleneck, Options, render_rank, write_run};
@@ -24,6 +25,14 @@ fn page(sandbox: &Sandbox, run: &str, to: &str) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() || stderr.contains("could not be judged"), "{stderr}");
     fs::read_to_string(sandbox.path(to)).unwrap()
+}
+
+/// Writes the page of several runs, and returns it.
+fn page_of_runs(sandbox: &Sandbox, runs: &[&str]) -> String {
+    let options = ["--format", "html", "-o", "runs.html", "--force", "--exit-zero"];
+    let output = sandbox.run(&[&["check"], runs, &options].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read_to_string(sandbox.path("runs.html")).unwrap()
 }
 
 /// The content security policy, and the script and style that it allows.
@@ -173,20 +182,37 @@ fn page_computes_no_view_that_rules_computed() {
 #[test]
 fn page_of_several_runs_lists_them() {
     let sandbox = Sandbox::with_run();
-    let output = sandbox.run(&[
-        "check",
-        "run",
-        "run/",
-        "--format",
-        "html",
-        "-o",
-        "both.html",
-        "--exit-zero",
-    ]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let html = fs::read_to_string(sandbox.path("both.html")).unwrap();
+    let html = page_of_runs(&sandbox, &["run", "run/"]);
     for id in ["index", "run", "run-2", "f-IN001", "f-2-IN001", "data-0", "data-1"] {
         assert_eq!(html.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
+    }
+    // The table leads to both, and to what each begins with; the contents to the sections of both.
+    let (index, _) = html.split_once("<article class=\"run\"").unwrap();
+    for text in [
+        "<th scope=\"row\"><a href=\"#run-2\">run (2)</a></th>",
+        "<a class=\"code-tag\" href=\"#f-2-IN001\">IN001</a>",
+        "<li><a href=\"#kernels-2\">Kernels</a></li>",
+    ] {
+        assert!(index.contains(text), "{text}");
+    }
+    assert!(!index.contains('`'), "text between backticks is code");
+}
+
+/// Links of a run stay in the run.
+#[test]
+fn page_links_lead_into_their_own_run() {
+    let sandbox = Sandbox::with_run();
+    let html = page_of_runs(&sandbox, &["run", "run/"]);
+    let runs: Vec<&str> = html.split("<article class=\"run\"").skip(1).collect();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let run = run.split("<script").next().unwrap();
+        let links: Vec<&str> = run.split("href=\"#").skip(1).collect();
+        assert!(links.len() > 3);
+        for link in links {
+            let (id, _) = link.split_once('"').unwrap();
+            assert!(run.contains(&format!("id=\"{id}\"")), "{id}");
+        }
     }
 }
 
@@ -209,6 +235,87 @@ fn page_of_a_comparison_draws_both_steps() {
     ] {
         assert!(html.contains(text), "{text}");
     }
+}
+
+/// The data that the script draws, of the only run or comparison on a page.
+fn data(html: &str) -> Value {
+    let (_, rest) = html.split_once("id=\"data-0\"").unwrap();
+    let (_, json) = rest.split_once('>').unwrap();
+    serde_json::from_str(json.split("</script>").next().unwrap()).unwrap()
+}
+
+/// The blocks of a pane.
+fn blocks<'a>(data: &'a Value, pane: &str) -> &'a [Value] {
+    let panes = data["panes"].as_array().unwrap();
+    let pane = panes.iter().find(|found| found["id"] == pane).unwrap();
+    pane["blocks"].as_array().unwrap()
+}
+
+/// The change of a name has the sign of after less before, and only columns of changes have signs.
+#[test]
+fn page_of_a_comparison_has_changes_of_the_right_sign() {
+    let sandbox = Sandbox::with_run();
+    let options =
+        Options { bottleneck: Bottleneck::None, steps: 6, layers: 1, ..Options::default() };
+    fs::create_dir(sandbox.path("after")).unwrap();
+    write_run(&options, &sandbox.path("after")).unwrap();
+    let data = data(&page_of_comparison(&sandbox, "run", "after"));
+    let table = &blocks(&data, "rows")[0];
+    let columns = table["columns"].as_array().unwrap();
+    let at = |label: &str| columns.iter().position(|column| column["label"] == label).unwrap();
+    let [before, after, change, of_step, level] =
+        ["Total before", "Total after", "Total changes by", "Step changes by", "Level"].map(at);
+    for (at, column) in columns.iter().enumerate() {
+        assert_eq!(column["is_change"] == true, [change, of_step].contains(&at), "{column}");
+    }
+    let rows = table["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row[change].as_f64().unwrap() < 0.0));
+    for row in rows {
+        let [before_ns, after_ns, changed_ns] =
+            [before, after, change].map(|at| row[at].as_f64().unwrap());
+        let difference_ns = after_ns - before_ns;
+        // Numbers have seven digits.
+        let least_ns = 1.0 + 1e-6 * (before_ns + after_ns);
+        assert!((changed_ns - difference_ns).abs() <= least_ns, "{row}");
+        assert!(difference_ns.abs() <= least_ns || changed_ns * difference_ns > 0.0, "{row}");
+        // A kernel lengthens a step by what it takes longer.
+        if row[level] == "kernel" {
+            assert_eq!(row[of_step], row[change], "{row}");
+        }
+    }
+}
+
+/// What is about the first finding comes first.
+#[test]
+fn page_orders_panes_by_findings() {
+    let sandbox = Sandbox::with_run();
+    let html = page(&sandbox, "run", "report.html");
+    let place = |id: &str| html.find(&format!("<section id=\"{id}\"")).unwrap();
+    assert!(place("loader") < place("idle") && place("loader") < place("kernels"));
+    let links = html.split("<main").next().unwrap();
+    assert!(links.find("#loader").unwrap() < links.find("#idle").unwrap());
+}
+
+/// Stacks begin with functions, what has no stack comes last, and what rules can never judge is folded.
+#[test]
+fn page_of_a_snapshot_names_what_holds_memory() {
+    let sandbox = Sandbox::new();
+    let html = page(&sandbox, SNAPSHOT, "report.html");
+    let (_, limits) = html.split_once("What this recording cannot say</h2>").unwrap();
+    assert!(limits.contains("<summary>Rules that do not apply to this kind of run"), "{limits}");
+    let data = data(&html);
+    let blocks = blocks(&data, "memory");
+    let titled = |title: &str| {
+        let starts = |block: &&Value| block["title"].as_str().unwrap().starts_with(title);
+        blocks.iter().find(starts).unwrap_or_else(|| panic!("{title}"))
+    };
+    titled("Reserved at the peak by owner");
+    let boxes = titled("Call stacks at the peak:")["placed"].as_array().unwrap();
+    let last = boxes.last().unwrap();
+    assert_eq!((&last[2], &last[3]), (&Value::from(0), &Value::from("stack not recorded")));
+    let texts: Vec<&str> = boxes.iter().map(|b| b[4].as_str().unwrap()).collect();
+    assert!(texts.contains(&"step record.py:156"), "{texts:?}");
+    assert!(texts.iter().all(|text| !text.contains("torch::unwind")), "{texts:?}");
 }
 
 #[test]
