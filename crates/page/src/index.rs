@@ -103,7 +103,7 @@ pub(crate) fn write<'a>(
 }
 
 /// Names of runs by the ends of their paths, each as long as it takes to tell them apart; equal paths get a number.
-pub(crate) fn short_names(paths: &[&str]) -> Vec<String> {
+pub fn short_names(paths: &[&str]) -> Vec<String> {
     let parts: Vec<Vec<&str>> = paths
         .iter()
         .map(|path| path.split(['/', '\\']).filter(|part| !part.is_empty()).collect())

@@ -44,6 +44,7 @@ use trace_advisor::compare::Diff;
 use trace_advisor::{Error, Report, Run};
 
 pub use document::Options;
+pub use index::short_names;
 pub use sections::Page;
 pub use views::VIEWS;
 

@@ -224,13 +224,12 @@ fn page_of_a_comparison_draws_both_steps() {
     fs::create_dir(sandbox.path("after")).unwrap();
     write_run(&options, &sandbox.path("after")).unwrap();
     let html = page_of_comparison(&sandbox, "run", "after");
-    // The share of the change is that of the own difference, not that of the difference with what a name calls.
     for text in [
         "class=\"interval\"",
         "<h2>Both steps</h2>",
         "loading data",
         "<h2>What moved</h2>",
-        "Own difference",
+        "Step changes by",
         "Differs: steps: 3 -&gt; 5",
     ] {
         assert!(html.contains(text), "{text}");

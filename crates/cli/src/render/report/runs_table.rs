@@ -1,8 +1,8 @@
 //! Several runs side by side, one line each.
 
 use std::io::{self, Write};
-use std::path::{Component, Path, PathBuf};
 
+use page::short_names;
 use trace_advisor::Report;
 use trace_advisor::trace_model::time::human;
 
@@ -50,40 +50,4 @@ fn saves(report: &Report) -> String {
 fn first(report: &Report) -> String {
     let first = report.findings.iter().find(|f| report.headline.first.as_ref() == Some(&f.code));
     first.map_or_else(|| "-".to_owned(), phrases::tag)
-}
-
-/// The paths without the folders that all of them begin with.
-fn short_names(paths: &[&str]) -> Vec<String> {
-    let parts = |path: &str| {
-        Path::new(path)
-            .components()
-            .map(Component::as_os_str)
-            .map(ToOwned::to_owned)
-            .collect::<Vec<_>>()
-    };
-    let paths: Vec<Vec<_>> = paths.iter().map(|path| parts(path)).collect();
-    let Some((first, others)) = paths.split_first() else { return Vec::new() };
-    let is_common = |at: &usize| others.iter().all(|path| path.get(*at) == first.get(*at));
-    // The last part of a path stays, also if another path is below that path.
-    let shortest = paths.iter().map(Vec::len).min().unwrap_or(0);
-    let common = (0..shortest.saturating_sub(1)).take_while(is_common).count();
-    paths
-        .iter()
-        .map(|path| path[common..].iter().collect::<PathBuf>().display().to_string())
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::short_names;
-
-    #[test]
-    fn names_are_paths_without_what_all_begin_with() {
-        assert_eq!(short_names(&["/a/b/run1", "/a/b/run2"]), ["run1", "run2"]);
-        assert_eq!(short_names(&["/a/b/run1", "/a/c/run1"]), ["b/run1", "c/run1"]);
-        assert_eq!(short_names(&["a/run", "a/run/old"]), ["run", "run/old"]);
-        assert_eq!(short_names(&["run", "run"]), ["run", "run"]);
-        assert_eq!(short_names(&["x", "y/z"]), ["x", "y/z"]);
-        assert_eq!(short_names(&[]), [""; 0]);
-    }
 }
