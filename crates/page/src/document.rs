@@ -76,7 +76,9 @@ impl Entry {
         );
         if !sections.is_empty() {
             out.push_str("\n<ul>\n");
-            sections.iter().for_each(|section| section.write(out));
+            for section in sections {
+                section.write(out);
+            }
             out.push_str("</ul>\n");
         }
         out.push_str("</li>\n");

@@ -99,8 +99,8 @@ impl ComparedRuns {
     ) -> anyhow::Result<String> {
         let options = with_format(format, options);
         let DiffOptions(shown) = DiffOptions::parse(&self.args.before, &self.args.after, &options)?;
-        let DiffArgs { format, limit, wide, .. } = shown;
-        let args = DiffArgs { format, limit, wide, ..self.args.clone() };
+        let DiffArgs { format, wide, limit, .. } = shown;
+        let args = DiffArgs { format, wide, limit, ..self.args.clone() };
         let terminal = style.terminal.filter(|_| args.format == DiffFormat::Text);
         let (mut console, output) = buffered(terminal);
         self.compared.print(&args, &mut console)?;

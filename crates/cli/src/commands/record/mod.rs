@@ -5,6 +5,7 @@ mod outcome;
 mod program;
 mod signals;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
@@ -18,6 +19,9 @@ use crate::messages::{note, warn};
 use crate::output::require_local_path;
 use injection::{Injection, Settings};
 use outcome::Outcome;
+
+/// Folders are numbered up to here.
+const MAX_NUMBER: u32 = 1000;
 
 pub(crate) fn run(args: &RecordArgs, console: &mut Console) -> anyhow::Result<Exit> {
     require_local_path(&args.directory)?;
@@ -54,19 +58,21 @@ fn folder_to_write(args: &RecordArgs, console: &mut Console) -> anyhow::Result<P
     if !named.is_file() && (args.force || !is_used(named)) {
         return Ok(named.clone());
     }
-    let Some(name) = named.file_name().filter(|_| !named.is_file()) else {
-        return Err(with_help(
-            format!("{} exists and is not an empty directory", named.display()),
-            "name another directory with -o, or use --force to write into it; its files are kept",
-        ));
-    };
-    let numbered = |number: usize| {
+    let numbered = |name: &OsStr, number: u32| {
         let mut name = name.to_owned();
         name.push(format!("-{number}"));
         named.with_file_name(name)
     };
     let is_free = |path: &PathBuf| !path.is_file() && !is_used(path);
-    let folder = (2..).map(numbered).find(is_free).unwrap_or_else(|| named.clone());
+    let name = named.file_name().filter(|_| !named.is_file());
+    let folder =
+        name.and_then(|name| (2..MAX_NUMBER).map(|number| numbered(name, number)).find(is_free));
+    let Some(folder) = folder else {
+        return Err(with_help(
+            format!("{} exists and is not an empty directory", named.display()),
+            "name another directory with -o, or use --force to write into it; its files are kept",
+        ));
+    };
     let text = format!("{} is not empty: recording into {}", named.display(), folder.display());
     note(&text, console)?;
     Ok(folder)
