@@ -36,8 +36,8 @@ function reveal() {
 window.addEventListener("hashchange", reveal);
 if (location.hash) reveal();
 
-// The contents show where the reader is: in the last section that begins in the upper fifth of the window, or, at the end
-// of the page, where a section may be too short to get there, in the one that a link led to.
+// The contents show where the reader is: in the section that a link led to, if it begins in the upper fifth of the window
+// or the page ends too early for that, else in the last section that begins there.
 const sections = [...document.querySelectorAll("header.top nav a")]
   .map((link) => ({ link, node: byId(link.getAttribute("href").slice(1)) })).filter(({ node }) => node);
 
@@ -45,8 +45,10 @@ function showPlace() {
   const page = document.documentElement;
   const top = ({ node }) => node.getBoundingClientRect().top;
   const isAtEnd = window.innerHeight + window.scrollY >= page.scrollHeight - 2;
-  const linked = isAtEnd && sections.find((section) => `#${section.node.id}` === location.hash && top(section) >= 0);
-  const begun = sections.filter((section) => top(section) <= window.innerHeight / 5);
+  const isHigh = (section) => top(section) <= window.innerHeight / 5;
+  const isLinked = (section) => `#${section.node.id}` === location.hash && top(section) >= 0;
+  const linked = sections.find((section) => isLinked(section) && (isAtEnd || isHigh(section)));
+  const begun = sections.filter(isHigh);
   const current = linked || begun[begun.length - 1] || sections[0];
   for (const section of sections) {
     if (section === current) section.link.setAttribute("aria-current", "true");

@@ -1,6 +1,6 @@
 //! Real servers: moto for S3, Azurite for Azure; moto and gcp-storage-emulator for Google.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -40,7 +40,7 @@ struct Server {
 
 impl Server {
     fn start(command: impl FnOnce(u16) -> Command) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let mut command = command(port);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut server = Self { process: command.spawn().unwrap(), port };
@@ -365,4 +365,15 @@ fn google_bucket_reads_like_a_folder() {
     reads_a_run(&sandbox, "gs://bucket/", &env);
     let text = error(&sandbox, &["check", "gs://no-such-bucket/run/"], &env);
     assert!(text.contains("(NoSuchBucket"), "{text}");
+}
+
+/// A port that no other server of these tests was given: the system may give a port again before its server listens.
+fn free_port() -> u16 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if GIVEN.lock().unwrap().insert(port) {
+            return port;
+        }
+    }
 }

@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn not_judged_names_what_to_record() {
         let mut report = report();
-        report.unknown[0].needs = vec![Capability::PythonStacks, Capability::MachineMetrics];
+        report.unknown[0].needs = vec![Capability::PythonStacks];
         let text = not_judged(&report).unwrap();
         assert!(text.contains("record with `with_stack=True` to judge more"), "{text}");
         report.unknown.clear();
