@@ -319,7 +319,7 @@ struct RunFolder {
     files: Vec<PathBuf>,
     /// Folders, without links.
     below: Vec<PathBuf>,
-    /// Whether it contains the directories into which a trainer sorts traces.
+    /// The folder contains the directories into which a trainer sorts its traces.
     has_parts: bool,
 }
 

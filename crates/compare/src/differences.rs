@@ -324,8 +324,7 @@ fn common_share(operators: &[&Row], time: fn(&Amounts) -> f64) -> Option<f64> {
 mod tests {
     use super::{Difference, Traits, common_share, device, first_shapes, program, ranks, work};
     use crate::level::Level;
-    use crate::matching::Matched;
-    use crate::rows::{Amounts, Change, Row};
+    use crate::rows::{Amounts, Row};
 
     fn traits(pairs: &[(&str, &str)]) -> Traits {
         Traits(
@@ -335,16 +334,7 @@ mod tests {
 
     fn operator(name: &str, [before, after]: [f64; 2]) -> Row {
         let amounts = |ns: f64| Amounts { self_ns: ns, device_ns: ns, ..Amounts::default() };
-        Row {
-            level: Level::Operator,
-            name: name.to_owned(),
-            renamed_from: None,
-            matched: Matched::Exact,
-            change: Change::Slower,
-            before: amounts(before),
-            after: amounts(after),
-            step_change_ratio: None,
-        }
+        Row::of_both(Level::Operator, name, [amounts(before), amounts(after)])
     }
 
     fn phrase(difference: Option<Difference>) -> String {

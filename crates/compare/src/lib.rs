@@ -67,7 +67,7 @@ use query::{Error, Result, Session};
 /// The comparison of two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diff {
-    /// What differs about the runs as a whole.
+    /// Differences between the runs as a whole.
     pub differences: Vec<Difference>,
     /// The step, and how much of its change is explained.
     pub summary: Summary,

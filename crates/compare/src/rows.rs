@@ -136,6 +136,23 @@ impl Row {
     }
 }
 
+#[cfg(test)]
+impl Row {
+    /// A row of a name that both runs have.
+    pub(crate) fn of_both(level: Level, name: &str, [before, after]: [Amounts; 2]) -> Self {
+        Self {
+            level,
+            name: name.to_owned(),
+            renamed_from: None,
+            matched: Matched::Exact,
+            change: Change::Slower,
+            before,
+            after,
+            step_change_ratio: None,
+        }
+    }
+}
+
 /// The rows of all pairs.
 pub(super) fn rows(
     pairs: &[Pair<'_>],

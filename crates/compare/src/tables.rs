@@ -303,25 +303,15 @@ mod tests {
 
     use super::{OPERATORS, operators};
     use crate::level::Level;
-    use crate::matching::Matched;
     use crate::metrics;
-    use crate::rows::{Amounts, Change, Row};
+    use crate::rows::{Amounts, Row};
     use crate::summary::{self, Side, Summary};
     use crate::verdict::{Outcome, Verdict};
 
     /// A row whose time in a step goes from `before` to `after` ns.
     fn row(level: Level, name: &str, [before, after]: [f64; 2]) -> Row {
         let amounts = |ns: f64| Amounts { dur_ns: ns, step_ns: ns, ..Amounts::default() };
-        Row {
-            level,
-            name: name.to_owned(),
-            renamed_from: None,
-            matched: Matched::Exact,
-            change: Change::Slower,
-            before: amounts(before),
-            after: amounts(after),
-            step_change_ratio: None,
-        }
+        Row::of_both(level, name, [amounts(before), amounts(after)])
     }
 
     /// `impact_ns`, `step_impact_ratio` and `top_host_ratio` of each row, where the mean step goes from `before` to

@@ -162,7 +162,7 @@ fn write_facts(finding: &Finding, out: &mut String) {
         format!("{} {} ({})", finding.measure(), finding.threshold, finding.threshold_at),
     ));
     for fix in &finding.fixes {
-        let saves = alone(&phrases::fix_effect(fix));
+        let saves = alone(&phrases::fix_effect(fix), fix.alone_pct.is_slower());
         let place = match fix.plan_position {
             Some(position) => format!("{position} in the plan"),
             None if fix.alone_pct.high < 0.05 => "not in the plan".to_owned(),
@@ -185,12 +185,8 @@ fn write_facts(finding: &Finding, out: &mut String) {
 }
 
 /// The effect of a fix alone as a half sentence; `effect`: see [`phrases::fix_effect`].
-fn alone(effect: &str) -> String {
-    if effect.starts_with("probably slower") {
-        format!("alone {effect}")
-    } else {
-        format!("saves {effect} alone")
-    }
+fn alone(effect: &str, is_slower: bool) -> String {
+    if is_slower { format!("alone {effect}") } else { format!("saves {effect} alone") }
 }
 
 /// Writes the buttons, and the queries.
@@ -235,8 +231,8 @@ mod tests {
 
     #[test]
     fn effects_of_fixes_read_as_half_sentences() {
-        assert_eq!(alone("18.0 to 33.1 %"), "saves 18.0 to 33.1 % alone");
-        assert_eq!(alone("probably slower, by 17.7 %"), "alone probably slower, by 17.7 %");
+        assert_eq!(alone("18.0 to 33.1 %", false), "saves 18.0 to 33.1 % alone");
+        assert_eq!(alone("probably slower, by 17.7 %", true), "alone probably slower, by 17.7 %");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use trace_advisor::advisor::{Severity, phrases};
+use trace_advisor::advisor::phrases;
 use trace_advisor::trace_model::number::plural;
 use trace_advisor::trace_model::time::human;
 use trace_advisor::{Error, Report, Run};
@@ -31,7 +31,7 @@ impl Listed {
     pub(crate) fn of(run: &Run, report: &Report) -> Result<Self, Error> {
         let stated = report.plan.as_ref().and_then(|plan| plan.stated());
         let is_severe = report.severe_limit().is_some();
-        let first = report.advice().find(|finding| finding.severity > Severity::Info);
+        let first = report.first_finding();
         Ok(Self {
             path: report.run.path.clone(),
             headline: report.headline.text.clone(),

@@ -66,7 +66,7 @@ fn place_and_function(frame: &str) -> Option<(&str, &str)> {
     Some((place, function.trim_start())).filter(|(_, function)| !function.is_empty())
 }
 
-/// Whether a native frame is of what recorded the stack.
+/// Returns true if a native frame belongs to the code that recorded the stack.
 pub(crate) fn is_unwinder(frame: &str) -> bool {
     frame.contains("torch::unwind::") || frame.contains("CapturedTraceback")
 }

@@ -43,7 +43,7 @@ class Comparison(Document["_native.Comparison"]):
 
     @property
     def differences(self) -> list[Difference]:
-        """What differs about the runs as a whole: GPU, ranks, steps, program, shape of the batch, options of the profiler."""
+        """Differences between the runs as a whole: GPU, ranks, steps, program, shape of the batch, options of the profiler."""
         return [Difference(**difference) for difference in self._data["differences"]]
 
     @property
@@ -101,8 +101,8 @@ def diff(
         select: Only these rules.
         ignore: Without these rules.
         preview: Whether rules in preview are evaluated, too.
-        fail_on: The verdict from which on `Comparison.has_failed` is true: `regression` or `inconclusive`, which
-            includes runs that are not comparable.
+        fail_on: The verdict that makes `Comparison.has_failed` true: `regression`, or `inconclusive`, which also
+            includes regressions and runs that are not comparable.
         fail_on_memory: Fail, too, if the peak memory of a device grows by this percentage or more.
         progress: `True` or `tqdm` for a bar, or a callable that gets a `Progress`.
     """

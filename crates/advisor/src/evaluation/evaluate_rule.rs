@@ -76,7 +76,7 @@ impl StepTimes {
         self.by_rank.values().copied().max_by(f64::total_cmp)
     }
 
-    /// Whether a step of the slowest rank takes at least 2 % longer than one of the fastest.
+    /// Returns true if the steps of the slowest rank take at least 2 % longer than the steps of the fastest rank.
     pub(crate) fn differ(&self) -> bool {
         let fastest = self.by_rank.values().copied().min_by(f64::total_cmp);
         self.slowest().zip(fastest).is_some_and(|(slowest, fastest)| slowest >= 1.02 * fastest)

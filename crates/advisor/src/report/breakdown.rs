@@ -58,7 +58,7 @@ const UNKNOWN: &str = "unattributed_ratio";
 pub struct Breakdown {
     /// Rank.
     pub rank: i64,
-    /// Whether its steps take at least 2 % longer than those of the fastest rank.
+    /// True if the steps of this rank take at least 2 % longer than the steps of the fastest rank.
     pub is_slowest: bool,
     /// Device ordinal; -1 for the host.
     pub device: i64,

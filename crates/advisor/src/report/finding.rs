@@ -331,7 +331,7 @@ pub struct Range {
 
 impl Range {
     /// Returns true if a fix with these savings probably makes the step slower.
-    pub(crate) fn is_slower(&self) -> bool {
+    pub fn is_slower(&self) -> bool {
         self.mid < -0.05
     }
 }

@@ -67,7 +67,7 @@ fn attempt(finding: &Finding) -> String {
     format!("without a predicted saving: try {what} and {measure} (`advisor diff`)")
 }
 
-/// Whether all findings that count are low, and their fixes are predicted to save nothing.
+/// Returns true if all findings that count are low and their fixes are predicted to save nothing.
 fn is_healthy(counted: &[&Finding]) -> bool {
     let is_harmless = |finding: &&Finding| {
         finding.severity <= Severity::Low
@@ -79,12 +79,12 @@ fn is_healthy(counted: &[&Finding]) -> bool {
     counted.iter().all(is_harmless)
 }
 
-/// Whether the saving of a plan is not worth a headline.
+/// Returns true if a plan saves too little for the headline to state it.
 fn saves_little(plan: &Plan, stated: &PlannedFix) -> bool {
     stated.after_ms.mid > (1.0 - MIN_SAVED_PCT / 100.0) * plan.unprofiled_ms.mid
 }
 
-/// Percent of the time that a plan must save to be worth a headline.
+/// Percent of the time that a plan must save for the headline to state it.
 const MIN_SAVED_PCT: f64 = 1.0;
 
 /// Whether the finding counts: infos and notes do not.
@@ -111,7 +111,7 @@ pub(crate) struct HeadlineInput<'a> {
     pub(crate) shows_memory_only: bool,
     /// The peak of a memory snapshot, who holds most of it, and what would shrink it; without a full stop.
     pub(crate) memory_headline: Option<&'a str>,
-    /// What takes the time.
+    /// The sentence about what takes the time, as in the description of the recording.
     pub(crate) time_summary: Option<&'a str>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
                 format!("Nothing to report, but {share} rules have no verdict.")
             }
         },
-        // A healthy run: what it does is the answer.
+        // In a healthy run, the sentence about what takes the time is the answer.
         (None, Some(_)) if time_summary.is_some() && is_healthy(&counted) => {
             let count = plural(counted.len(), "low finding");
             format!("{count}, whose fixes are predicted to save nothing.")

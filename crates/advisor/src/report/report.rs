@@ -175,13 +175,19 @@ impl Report {
         self.recording.as_ref().map(|recording| recording.kind).filter(|kind| kind.is_severe())
     }
 
-    /// What takes the time, where neither a finding above info nor the headline says so.
+    /// The sentence about what takes the time, unless a finding above info or the headline contains it.
     pub fn time_summary(&self) -> Option<&str> {
         let recording = self.recording.as_ref()?;
         let is_severe = recording.kind.is_severe();
         let is_silent = !self.advice().any(|finding| finding.severity > Severity::Info);
         let summary = recording.time_summary.as_deref().filter(|_| is_severe || is_silent);
         summary.filter(|text| !self.headline.text.contains(text))
+    }
+
+    /// The finding to start with.
+    pub fn first_finding(&self) -> Option<&Finding> {
+        let first = self.headline.first.as_ref()?;
+        self.findings.iter().find(|finding| finding.code == *first)
     }
 
     /// Returns true if the run holds memory snapshots only.

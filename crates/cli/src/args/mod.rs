@@ -66,8 +66,8 @@ pub(crate) enum Command {
     /// the command starts, such as the ranks of `torchrun`. Each rank writes its trace into DIR. If the program runs out
     /// of GPU memory, a memory snapshot is written there, too. The report is printed to stderr when the program ends.
     ///
-    /// Exit code: that of the program; 128 + N if signal N ended it, and 126 or 127 if it cannot be started. 2 if it
-    /// succeeded, but its version of PyTorch cannot be recorded.
+    /// Exit code: the exit code of the program; 128 + N if signal N ends the program; 126 or 127 if it cannot be started;
+    /// 2 if it succeeds but its version of PyTorch cannot be recorded.
     #[command(after_help = examples::RECORD)]
     Record(RecordArgs),
     /// Query a run with SQL: run a single query, or start an interactive shell

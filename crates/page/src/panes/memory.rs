@@ -174,7 +174,7 @@ fn owners(source: &Source<'_>) -> Result<Option<Bars>, Error> {
             None => bars.push(BarRow { label, parts: vec![part] }),
         }
     }
-    // Free memory is reserved, and belongs to nobody.
+    // Free memory is reserved but has no owner.
     let has_free =
         bars.iter().flat_map(|bar| &bar.parts).any(|(owner, _)| owner.starts_with("free"));
     let what = if has_free { "Reserved" } else { "Memory" };

@@ -49,7 +49,7 @@ impl ViewQuery {
         }
     }
 
-    /// Its text; that of a view in SQL has a header.
+    /// The text of the query. The text of a SQL view begins with its header.
     pub(super) fn text(self) -> &'static str {
         self.input.map_or(self.view.text.as_str(), |&(_, sql)| sql)
     }

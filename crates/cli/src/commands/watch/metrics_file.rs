@@ -14,7 +14,7 @@ pub(super) struct MetricsFile<'a> {
     path: &'a Path,
     /// The path of the run, its label.
     run: String,
-    /// Whether to replace a file that this command did not write.
+    /// Replace the file even if another program wrote it.
     force: bool,
     /// Measurements of the last successful check.
     measures: Option<String>,

@@ -18,7 +18,7 @@ pub(crate) struct DiffReport<'a> {
     pub(crate) fails_on_memory: bool,
     /// Maximum number of rows per section.
     pub(crate) limit: Option<usize>,
-    /// Whether text has whole names and all columns.
+    /// Text shows whole names and all columns.
     pub(crate) is_wide: bool,
     /// The options of the command line that decide what the comparison says.
     pub(crate) command_options: Vec<String>,

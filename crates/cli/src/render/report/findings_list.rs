@@ -23,7 +23,7 @@ const FIX_INDENT: usize = 4;
 /// The findings of a report, by what to do about them.
 pub(super) struct FindingsList<'a> {
     plan: Option<&'a Plan>,
-    /// Findings without a fix whose time other findings explain.
+    /// Findings without a fix that contain other findings.
     headings: Vec<&'a Finding>,
     /// The fixes of the plan, each with the findings that no earlier fix helps.
     planned: Vec<(&'a PlannedFix, Vec<&'a Finding>)>,
@@ -48,7 +48,8 @@ impl<'a> FindingsList<'a> {
         Self { plan, headings, planned, others }
     }
 
-    /// The findings, those whose fix surely saves most in the plan first; findings without a planned fix, and headings, come last.
+    /// The findings, sorted by the least saving of their fixes in the plan, largest first. Findings outside the plan and headings
+    /// come last.
     pub(super) fn by_saving(&self) -> impl Iterator<Item = &'a Finding> {
         let mut planned: Vec<_> = self.planned.iter().collect();
         planned.sort_by(|(a, _), (b, _)| b.saves_pct.low.total_cmp(&a.saves_pct.low));
@@ -130,7 +131,7 @@ fn saves(fix: &PlannedFix) -> String {
     phrases::percent_range(fix.saves_pct.low, fix.saves_pct.high)
 }
 
-/// What the findings of a fix do not say about it.
+/// Returns what the lines of the findings below a fix do not show: which findings it also helps, or that it saves nothing alone.
 fn remark(fix: &PlannedFix, findings: &[&Finding]) -> String {
     if findings.is_empty() {
         return format!(", also for {}", fix.codes.join(", "));
@@ -141,7 +142,7 @@ fn remark(fix: &PlannedFix, findings: &[&Finding]) -> String {
     if saves_alone { String::new() } else { ", saves nothing before the fixes above".to_owned() }
 }
 
-/// What a finding without a planned fix would save.
+/// Returns what a fix outside the plan saves alone, in parentheses; empty if no saving is predicted.
 fn alone(finding: &Finding) -> String {
     match (&finding.gain.unknown, phrases::gain_share(finding)) {
         (Some(_), _) => " (saving unknown)".to_owned(),

@@ -47,8 +47,8 @@ pub(super) fn write(
         writeln!(out)?;
         list.write(layout, out)?;
     }
-    let first = shown.iter().filter(|f| report.headline.first.as_ref() == Some(&f.code)).copied();
-    for finding in in_full(first.chain(list.by_saving())) {
+    let first = report.first_finding().filter(|first| shown.iter().any(|f| f.code == first.code));
+    for finding in in_full(first.into_iter().chain(list.by_saving())) {
         writeln!(out)?;
         write_finding(finding, Detail::Advice, layout, out)?;
     }

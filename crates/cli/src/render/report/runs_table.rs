@@ -48,6 +48,5 @@ fn saves(report: &Report) -> String {
 }
 
 fn first(report: &Report) -> String {
-    let first = report.findings.iter().find(|f| report.headline.first.as_ref() == Some(&f.code));
-    first.map_or_else(|| "-".to_owned(), phrases::tag)
+    report.first_finding().map_or_else(|| "-".to_owned(), phrases::tag)
 }
