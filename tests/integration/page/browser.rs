@@ -76,9 +76,9 @@ fn page_of_a_comparison_is_drawn() {
 }
 
 /// The contents and links to findings lead to the heading, and the contents mark what the reader went to.
-fn assert_lands_on_headings(page: &Path) {
+fn assert_lands_on_headings(page: &Path, is_still: bool) {
     for width in [1400, 390] {
-        let landings = landings(page, width);
+        let landings = landings(page, width, is_still);
         assert!(landings.len() > 3, "{landings:?}");
         for landing in landings {
             let id = landing["id"].as_str().unwrap();
@@ -105,7 +105,8 @@ fn page_navigation_lands_on_headings() {
     page_of_comparison(&sandbox, "run", "after");
     page_of_runs(&sandbox, &["run", "after"]);
     for name in ["report.html", "snapshot.html", "diff.html", "runs.html"] {
-        assert_lands_on_headings(&sandbox.path(name));
+        // One page that scrolls is enough.
+        assert_lands_on_headings(&sandbox.path(name), name != "report.html");
     }
 }
 
@@ -265,17 +266,12 @@ fn served_page_follows_its_run() {
     BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
     let options =
         Options { bottleneck: Bottleneck::None, steps: 4, layers: 1, ..Options::default() };
-    let folder = sandbox.path("run");
-    let writer = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_secs(3));
-        write_run(&options, &folder).unwrap();
-    });
     let has_finding = "Boolean(document.getElementById('f-IN001'))";
     let has = || ask(url.trim(), &json!([{}]), None, &[has_finding])["values"][0] == true;
     assert!(has());
-    writer.join().unwrap();
+    write_run(&options, &sandbox.path("run")).unwrap();
     let mut is_gone = false;
-    for _ in 0..20 {
+    for _ in 0..60 {
         std::thread::sleep(std::time::Duration::from_secs(1));
         is_gone = !has();
         if is_gone {

@@ -29,10 +29,11 @@ LOOKS = "{ runOnly: ['color-contrast', 'link-in-text-block', 'scrollable-region-
 VIOLATIONS = """axe.run(%s).then(r => r.violations.map(v => ({id: v.id, help: v.help,
     nodes: v.nodes.slice(0, 5).map(n => n.html.slice(0, 200) + ' ' + n.failureSummary)})))"""
 # Where the page is once it has come to rest: the top of what it was led to, whether the page ends there, and the marked entry.
+# Frames are counted, not milliseconds: a busy machine draws late.
 LANDED = """(async () => {
     let [last, same] = [-1, 0];
-    for (let n = 0; n < 300 && same < 6; n++) {
-        await new Promise((done) => setTimeout(done, 20));
+    for (let n = 0; n < 600 && same < 8; n++) {
+        await new Promise(requestAnimationFrame);
         same = scrollY === last ? same + 1 : 0;
         last = scrollY;
     }
@@ -107,10 +108,11 @@ class Browser(query.Browser):
             time.sleep(0.02)
         return time.monotonic() - started
 
-    def show(self, width=1280, height=900, dark=False, whole=False, paper=False):
-        """Sets size and colors; `whole` makes the window as high as the page, so that everything is drawn."""
+    def show(self, width=1280, height=900, dark=False, whole=False, paper=False, still=False):
+        """Sets size, colors and motion; `whole` makes the window as high as the page, so that everything is drawn."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", media="print" if paper else "", features=[scheme])
+        motion = {"name": "prefers-reduced-motion", "value": "reduce" if still else "no-preference"}
+        self.call("Emulation.setEmulatedMedia", media="print" if paper else "", features=[scheme, motion])
         self.resize(width, height)
         if paper:
             self.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -157,7 +159,8 @@ def started(profile):
 
 def answer(browser, page, views=({},), js=(), axe=None, screenshot=None, landings=False):
     """What a page says in each view (see `Browser.show`), one after the other."""
-    watchdog = threading.Timer(PATIENCE_S, browser.process.kill)
+    # Landings open the page many times.
+    watchdog = threading.Timer(PATIENCE_S * (4 if landings else 1), browser.process.kill)
     watchdog.daemon = True
     watchdog.start()
     result = {"values": [], "violations": []}

@@ -47,10 +47,12 @@ pub(super) fn ask(page: &str, views: &Value, axe: Option<&Path>, js: &[&str]) ->
     answer(&json!({"page": page, "views": views, "axe": axe, "js": js}))
 }
 
-/// Where each entry of the contents, clicked, and each finding, linked to, lands in a fresh page of a width.
-pub(super) fn landings(page: &Path, width: u32) -> Vec<Value> {
+/// Where each entry of the contents, clicked, and each finding, linked to, lands in a fresh page of a width. A page that is
+/// `still` jumps there, others scroll.
+pub(super) fn landings(page: &Path, width: u32, still: bool) -> Vec<Value> {
     let page = page.to_str().unwrap();
-    let answer = answer(&json!({"page": page, "views": [{"width": width}], "landings": true}));
+    let views = json!([{"width": width, "still": still}]);
+    let answer = answer(&json!({"page": page, "views": views, "landings": true}));
     answer["landings"].as_array().unwrap().clone()
 }
 
