@@ -13,7 +13,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "check",
     "record",
     "sql",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 18] = [
     "cut",
     "merge",
     "export",
+    "timeline",
     "open",
     "tables",
     "explain",

@@ -59,6 +59,7 @@ mod soak;
 mod supply_chain;
 #[path = "../support/mod.rs"]
 mod support;
+mod timeline;
 mod training_modes;
 mod trust;
 mod watch;

@@ -28,6 +28,18 @@ def test_report_is_that_of_the_program(sample: Path) -> None:
     assert json.loads(report.json()) == json.loads(program("check", sample, "--format", "json"))
 
 
+def test_timeline_is_that_of_the_program(sample: Path) -> None:
+    report = ta.open(sample).check()
+    assert report.timeline() == program("timeline", sample)
+    second = report.findings[1]
+    assert report.timeline(second) == report.timeline(second.code) == program("timeline", sample, "--finding", second.code)
+    step = report.timeline("IN001", step=5, width=40)
+    assert step.startswith("rank 0, step 5: ") and max(map(len, step.splitlines())) <= 40
+    assert "\x1b[" in report.timeline(color=True)
+    with pytest.raises(ta.AdvisorError, match="has no step 99"):
+        report.timeline(step=99)
+
+
 def test_findings(sample: Path) -> None:
     report = ta.open(sample).check()
     first = report.findings[0]

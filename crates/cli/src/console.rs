@@ -99,7 +99,7 @@ impl Terminal {
     /// Line width of text that no terminal shows.
     pub(crate) const DEFAULT_COLUMNS: usize = 100;
     /// Widths that texts adapt to; other terminals get the nearest one.
-    const COLUMNS: std::ops::RangeInclusive<usize> = 40..=200;
+    pub(crate) const COLUMNS: std::ops::RangeInclusive<usize> = 40..=200;
 
     /// The terminal of the process, by its size (or `COLUMNS`) and the locale.
     pub(crate) fn of_process() -> Self {

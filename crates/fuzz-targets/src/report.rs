@@ -31,12 +31,15 @@ pub(crate) fn run(bytes: &[u8]) {
 }
 
 fn check_report(checked: &CheckedRun) {
-    let render = |format, style| checked.render(format, &[], style).expect("a report");
-    let json = render("json", Style::default());
+    let render = |format, options: &[OsString], style| {
+        checked.render(format, options, style).expect("a report")
+    };
+    let json = render("json", &[], Style::default());
     serde_json::from_str::<serde_json::Value>(&json).expect("a report that is JSON");
     assert!(!json.contains(is_control), "control characters in the JSON report");
     // Without color, the renderer would strip escape sequences from names along with its own.
-    let text = render("text", Style { has_color: true, terminal: None });
+    let full = [OsString::from("--full")];
+    let text = render("text", &full, Style { has_color: true, terminal: None });
     let colors = text.split("\u{1b}[").enumerate().map(|(at, part)| match part.find('m') {
         Some(end) if at > 0 && part[..end].bytes().all(|b| matches!(b, b'0'..=b'9' | b';')) => {
             &part[end + 1..]

@@ -46,6 +46,8 @@ pub(crate) struct Event {
     pub(crate) device: i64,
     pub(crate) id: i64,
     pub(crate) launch: Option<i64>,
+    /// A call that launched device activities.
+    pub(crate) is_launch: bool,
 }
 
 impl Event {

@@ -12,7 +12,8 @@
 //!
 //! The page opens from a file, without a network. Its content security policy allows the script and the style that it
 //! contains, by their hashes, and nothing else. Its text comes from the [`Report`], its numbers from the views of the
-//! run; the same run gives the same bytes. The crate reads and prints nothing itself.
+//! run; the same run gives the same bytes. The crate reads and prints nothing itself. [`step_lanes`] gives what the timeline of a page
+//! is drawn from to other drawings.
 
 mod bar;
 mod blocks;
@@ -35,6 +36,7 @@ mod panes;
 mod queries;
 mod sections;
 mod step;
+mod step_lanes;
 mod timeline;
 mod views;
 mod words;
@@ -46,6 +48,7 @@ use trace_advisor::{Error, Report, Run};
 pub use document::Options;
 pub use index::short_names;
 pub use sections::Page;
+pub use step_lanes::{Activity, DrawnFinding, Lane, LaneContent, Span, StepLanes, step_lanes};
 pub use views::VIEWS;
 
 /// The page of one run.

@@ -23,29 +23,26 @@ pub(crate) struct Moment {
     pub(crate) caption: String,
 }
 
-/// The steps of the run, to fall back on.
+/// The steps of the run.
 pub(crate) struct Steps {
-    rows: Vec<(i64, i64, i64, i64)>,
+    /// Rank, number, start, duration, and whether it is no more than the whole recording.
+    rows: Vec<(i64, i64, i64, i64, bool)>,
 }
 
 impl Steps {
     pub(crate) fn of(run: &Run) -> Result<Self, Error> {
-        let sql =
-            "SELECT rank, step, ts_ns, dur_ns FROM steps WHERE dur_ns > 0 ORDER BY rank, ts_ns";
+        let sql = "SELECT rank, step, ts_ns, dur_ns, source FROM steps WHERE dur_ns > 0 ORDER BY rank, ts_ns";
         let table = query(run, sql)?;
         let row = |row: Row<'_>| {
-            Some((
-                row.integer("rank")?,
-                row.integer("step")?,
-                row.integer("ts_ns")?,
-                row.integer("dur_ns")?,
-            ))
+            let (rank, step) = (row.integer("rank")?, row.integer("step")?);
+            let is_recording = row.text("source") == Some("trace");
+            Some((rank, step, row.integer("ts_ns")?, row.integer("dur_ns")?, is_recording))
         };
         Ok(Self { rows: table.named_rows().filter_map(row).collect() })
     }
 
     /// The step of a rank, else its longest one but the first, which may warm up.
-    fn find(&self, rank: i64, step: Option<i64>) -> Option<(i64, i64, i64)> {
+    pub(crate) fn find(&self, rank: i64, step: Option<i64>) -> Option<(i64, i64, i64)> {
         let of_rank = || self.rows.iter().filter(|row| row.0 == rank);
         if let Some(row) = of_rank().find(|row| Some(row.1) == step) {
             return Some((row.1, row.2, row.3));
@@ -54,13 +51,24 @@ impl Steps {
         let longest = of_rank().skip(skip).max_by_key(|row| (row.3, std::cmp::Reverse(row.2)));
         longest.map(|row| (row.1, row.2, row.3))
     }
+
+    #[cfg(test)]
+    pub(crate) fn of_rows(rows: &[(i64, i64, i64, i64, bool)]) -> Self {
+        Self { rows: rows.to_vec() }
+    }
+
+    /// The steps of a rank: number, start and duration. A recording that is not divided into steps has none.
+    pub(crate) fn of_rank(&self, rank: i64) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
+        let rows = self.rows.iter().filter(move |row| row.0 == rank && !row.4);
+        rows.map(|row| (row.1, row.2, row.3))
+    }
 }
 
 fn column<'a>(columns: &'a Columns, name: &str) -> Option<&'a Value> {
     columns.0.iter().find(|(column, _)| column == name).map(|(_, value)| value)
 }
 
-fn int(columns: &Columns, name: &str) -> Option<i64> {
+pub(crate) fn int(columns: &Columns, name: &str) -> Option<i64> {
     column(columns, name)?.as_f64().map(|value| value as i64)
 }
 

@@ -16,8 +16,8 @@ use crate::queries::query;
 /// Most boxes in a picture, widest first.
 const MAX_BOXES: usize = 900;
 /// Host threads and streams that a picture shows: the busiest ones.
-const MAX_THREADS: usize = 2;
-const MAX_STREAMS: usize = 5;
+pub(crate) const MAX_THREADS: usize = 2;
+pub(crate) const MAX_STREAMS: usize = 5;
 /// Levels of nesting that are shown of a host thread, and of its Python frames.
 const MAX_LEVELS: usize = 4;
 const MAX_PYTHON_LEVELS: usize = 2;
@@ -45,12 +45,27 @@ pub(crate) fn pictures(
     if moments.is_empty() {
         return Ok(Vec::new());
     }
+    // Python frames are many: those too short to be seen are not even read.
+    let of_moment = events_near(run, moments, 500, usize::MAX)?;
+    let threads = ThreadNames::of(run)?;
+    let drawn = moments.iter().zip(of_moment);
+    Ok(drawn.map(|(moment, events)| picture(moment, &events, &threads, names)).collect())
+}
+
+/// The events near each of some moments, at most `most` of each table; of Python frames those that last at least a part of
+/// the moment: one over `python_least`, or all if that is 0.
+pub(crate) fn events_near(
+    run: &Run,
+    moments: &[Moment],
+    python_least: i64,
+    most: usize,
+) -> Result<Vec<Vec<Event>>, Error> {
     let mut of_moment: Vec<Vec<Event>> = vec![Vec::new(); moments.len()];
+    let limit = if most == usize::MAX { String::new() } else { format!(" LIMIT {most}") };
     for (table, kind, columns) in TABLES {
-        // Python frames are many: those too short to be seen are not even read.
-        let least = if *kind == Kind::Python { 500 } else { 0 };
+        let least = if *kind == Kind::Python { python_least } else { 0 };
         let sql = format!(
-            "SELECT rank, name, ts_ns, dur_ns, event_id, {columns} FROM {table} WHERE {} ORDER BY rank, ts_ns, event_id",
+            "SELECT rank, name, ts_ns, dur_ns, event_id, {columns} FROM {table} WHERE {} ORDER BY rank, ts_ns, event_id{limit}",
             condition(moments, least)
         );
         let table = query(run, &sql)?;
@@ -66,9 +81,7 @@ pub(crate) fn pictures(
             }
         }
     }
-    let threads = ThreadNames::of(run)?;
-    let drawn = moments.iter().zip(of_moment);
-    Ok(drawn.map(|(moment, events)| picture(moment, &events, &threads, names)).collect())
+    Ok(of_moment)
 }
 
 /// Tables of events, with the columns that say where they belong.
@@ -76,7 +89,7 @@ const TABLES: &[(&str, Kind, &str)] = &[
     ("cpu_ops", Kind::Operator, "thread"),
     ("annotations", Kind::Annotation, "thread, on_device"),
     ("python_frames", Kind::Python, "thread"),
-    ("runtime_calls", Kind::Call, "thread"),
+    ("runtime_calls", Kind::Call, "thread, device_events"),
     ("kernels", Kind::Computation, "kind, stream AS thread, device, launch"),
     ("memcpys", Kind::Copy, "stream AS thread, device, launch"),
     ("memsets", Kind::Copy, "stream AS thread, device, launch"),
@@ -119,6 +132,7 @@ fn event(row: Row<'_>, kind: Kind) -> Option<Event> {
         device: row.integer("device").unwrap_or(-1),
         id: row.integer("event_id")?,
         launch: row.integer("launch"),
+        is_launch: row.integer("device_events").is_some_and(|count| count > 0),
     })
 }
 
@@ -137,17 +151,7 @@ fn picture(
             let on_thread = |e: &&Event| !e.kind.is_device() && (e.thread, 0) == thread;
             events.iter().filter(on_thread).filter(|e| kinds.contains(&e.kind)).collect()
         };
-        let does = |prefix: &str| {
-            let mut own = events.iter().filter(|e| !e.kind.is_device() && e.thread == thread.0);
-            own.any(|e| e.name.starts_with(prefix))
-        };
-        let name = match threads.name(moment.rank, thread.0) {
-            name if does("ProfilerStep#") || does("enumerate(DataLoader)") => {
-                format!("{name}, main")
-            }
-            name if does("autograd::engine") => format!("{name}, backward"),
-            name => name,
-        };
+        let name = thread_label(moment.rank, thread.0, events, threads);
         let covers = |e: &&&Event| e.ts_ns <= moment.from_ns && e.end_ns() >= moment.to_ns;
         let mut frames = of(&[Kind::Python]);
         frames.retain(|e| !covers(&e));
@@ -180,8 +184,26 @@ fn picture(
     })
 }
 
+/// The name of a host thread, with what it does as its events show it.
+pub(crate) fn thread_label(
+    rank: i64,
+    thread: i64,
+    events: &[Event],
+    threads: &ThreadNames,
+) -> String {
+    let does = |prefix: &str| {
+        let mut own = events.iter().filter(|e| !e.kind.is_device() && e.thread == thread);
+        own.any(|e| e.name.starts_with(prefix))
+    };
+    match threads.name(rank, thread) {
+        name if does("ProfilerStep#") || does("enumerate(DataLoader)") => format!("{name}, main"),
+        name if does("autograd::engine") => format!("{name}, backward"),
+        name => name,
+    }
+}
+
 /// The lanes with most time in them, most first.
-fn busiest(
+pub(crate) fn busiest(
     events: &[Event],
     is_wanted: impl Fn(&Event) -> bool,
     lane: impl Fn(&Event) -> (i64, i64),

@@ -51,6 +51,21 @@ impl Report {
         block_on(py, &Watch::NOTHING, move || checked.render(&format, &options, style))
     }
 
+    /// A step as lanes of characters, with a finding marked.
+    #[pyo3(signature = (rule = None, step = None, columns = None, color = false))]
+    fn timeline(
+        &self,
+        py: Python<'_>,
+        rule: Option<String>,
+        step: Option<i64>,
+        columns: Option<usize>,
+        color: bool,
+    ) -> PyResult<String> {
+        let checked = Arc::clone(&self.checked);
+        let style = style(columns, color);
+        block_on(py, &Watch::NOTHING, move || checked.timeline(rule.as_deref(), step, style))
+    }
+
     /// A finding in full, as text.
     fn text_of_finding(&self, py: Python<'_>, position: usize) -> PyResult<String> {
         let text = self.checked.text_of_finding(position, Style::default());

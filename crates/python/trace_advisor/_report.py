@@ -165,7 +165,7 @@ class Report(Document["_native.Report"]):
         """The report as text: the first screen, or all findings in `full`.
 
         Args:
-            full: All findings in full, the plan, and the reasons for unknown verdicts.
+            full: All findings in full, the timeline of the first, the plan, and the reasons for unknown verdicts.
             all: Also info findings, notes about the trace, passed rules and all evidence.
             explain: Also the queries behind each finding.
             color: With ANSI escapes.
@@ -173,6 +173,24 @@ class Report(Document["_native.Report"]):
         """
         options = to_options(full=full, all=all, explain=explain)
         return self._native.render("text", options, width, color)
+
+    def timeline(
+        self, finding: Finding | str | None = None, *, step: int | None = None,
+        color: bool = False, width: int | None = None,
+    ) -> str:
+        """A step as lanes of characters: threads, launches, streams, waits. `advisor timeline` prints it.
+
+        Args:
+            finding: The finding to mark, or the code or name of its rule; by default the first one.
+            step: The step to draw; by default the one in which the finding is worst.
+            color: With ANSI escapes.
+            width: Characters per line, from 40 to 200; 100 by default.
+
+        Raises:
+            AdvisorError: If there is no such finding or step, or the run has no timeline, such as a memory snapshot.
+        """
+        rule = finding.code if isinstance(finding, Finding) else finding
+        return self._native.timeline(rule, step, width, color)
 
     def sarif(self) -> str:
         """The report in SARIF 2.1.0, for code scanning."""

@@ -24,7 +24,7 @@ pub(crate) struct CheckArgs {
     pub(crate) format: ReportFormat,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Show all findings in full, the plan, and the reasons for unknown verdicts (text)
+    /// Show all findings in full, the timeline of the first, the plan, and the reasons for unknown verdicts (text)
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) full: bool,
     /// Also show info findings, notes about the trace, passed rules and all evidence

@@ -78,6 +78,13 @@ Examples:
   advisor watch s3://bucket/run/ --every 5m --map-to s3://bucket/mapped/
   advisor watch run/ --report last.json --prometheus /var/lib/node_exporter/advisor.prom";
 
+pub(super) const TIMELINE: &str = "\
+Examples:
+  advisor timeline run/
+  advisor timeline run/ --finding IN001
+  advisor timeline run/ --step 7 --ranks 1
+  advisor timeline run/ --width 200 -o timeline.txt";
+
 pub(super) const OPEN: &str = "\
 Examples:
   advisor open run/

@@ -34,6 +34,7 @@ pub(crate) use rules::{
 };
 pub(crate) use traces::{
     AugmentArgs, AugmentTrack, CutArgs, DemoArgs, ExportArgs, MapArgs, MergeArgs, OpenArgs,
+    TimelineArgs,
 };
 pub(crate) use watch::WatchArgs;
 
@@ -140,6 +141,13 @@ pub(crate) enum Command {
     /// written, and a run that does not exist yet, are waited for. A run in a store is listed at each look.
     #[command(after_help = examples::WATCH)]
     Watch(WatchArgs),
+    /// Draw a step in the terminal: threads, launches, streams, waits, and where a finding occurs
+    ///
+    /// Each line is a lane, each character a part of the step: its letter is what takes most time in that part, small if
+    /// that is less than half of it. The step is the one in which the finding is worst; without findings, the longest
+    /// but the first. --ranks selects another rank.
+    #[command(after_help = examples::TIMELINE)]
+    Timeline(TimelineArgs),
     /// Open a trace of a run in the Perfetto UI
     ///
     /// Serves the trace to the Perfetto UI from a local web server that exits after one download. The page runs in
@@ -205,6 +213,7 @@ impl Command {
             Self::Check(args) => args.paths.clone(),
             Self::Sql(args) => vec![args.run.path.clone()],
             Self::Watch(args) => vec![args.run.path.clone()],
+            Self::Timeline(args) => vec![args.run.path.clone()],
             // Either may be the path.
             Self::Analyze(args) => {
                 args.name.iter().map(PathBuf::from).chain(args.path.clone()).collect()
@@ -224,6 +233,7 @@ impl Command {
             Self::Sql(args) => Some(&args.rows.output),
             Self::Analyze(args) => Some(&args.rows.output),
             Self::Diff(args) => Some(&args.output),
+            Self::Timeline(args) => Some(&args.output),
             Self::Rules(RulesArgs { command: Some(RulesCommand::Stats(stats)), .. }) => {
                 Some(&stats.output)
             }

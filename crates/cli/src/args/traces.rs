@@ -1,4 +1,4 @@
-//! Commands that write or serve traces: `augment`, `cut`, `merge`, `export`, `open` and `demo`.
+//! Commands that write, draw or serve traces: `augment`, `cut`, `merge`, `export`, `timeline`, `open` and `demo`.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,11 @@ use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::ingest::Shard;
 
 use super::groups::{
-    EachArg, InputArgs, MappedArgs, ReadArgs, RuleArgs, RuleFileArgs, RunPathArg, SelectionArgs,
-    TraceOutputArgs,
+    EachArg, InputArgs, MappedArgs, OutputArgs, ReadArgs, RuleArgs, RuleFileArgs, RunPathArg,
+    SelectionArgs, TraceOutputArgs,
 };
 use super::headings::{LOGGING, OUTPUT, SELECTION};
+use super::values::columns;
 use trace_demo::{Bottleneck, PipelineSchedule};
 
 /// `advisor augment`.
@@ -119,6 +120,28 @@ pub(crate) struct MapArgs {
     /// Print the time that mapping takes to stderr
     #[arg(long, help_heading = LOGGING)]
     pub(crate) timings: bool,
+}
+
+/// `advisor timeline`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TimelineArgs {
+    #[command(flatten)]
+    pub(crate) run: RunPathArg,
+    /// Draw this step [default: the one in which the finding is worst]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = OUTPUT)]
+    pub(crate) step: Option<i64>,
+    /// Mark the finding of this rule: a code (IN001) or a name (dataloader-wait) [default: the first finding]
+    #[arg(long, value_name = "RULE", help_heading = OUTPUT)]
+    pub(crate) finding: Option<String>,
+    /// Characters per line, from 40 to 200 [default: the width of the terminal, else 100]
+    #[arg(long, value_name = "N", value_parser = columns, help_heading = OUTPUT)]
+    pub(crate) width: Option<usize>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }
 
 /// `advisor open`.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::console::Terminal;
+
 /// Parses a duration in seconds, greater than zero: `30`, `2.5s`.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let time = text.trim().trim_end_matches('s').parse::<f64>().ok();
@@ -93,11 +95,27 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
     age(text).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
 
+/// Parses a line width that texts adapt to.
+pub(super) fn columns(text: &str) -> Result<usize, String> {
+    let number = text.trim().parse().ok().filter(|number| Terminal::COLUMNS.contains(number));
+    number.ok_or_else(|| {
+        format!("not a number from {} to {}", Terminal::COLUMNS.start(), Terminal::COLUMNS.end())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::{age, bytes, duration_ns, memory_bytes};
+    use super::{age, bytes, columns, duration_ns, memory_bytes};
+
+    #[test]
+    fn columns_are_those_that_texts_adapt_to() {
+        assert_eq!((columns("40"), columns("200")), (Ok(40), Ok(200)));
+        for text in ["39", "201", "-40", "", "wide"] {
+            assert_eq!(columns(text).unwrap_err(), "not a number from 40 to 200", "{text}");
+        }
+    }
 
     #[test]
     fn memory_bytes_rejects_numbers_without_a_unit() {

@@ -7,6 +7,7 @@ use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::number::{plural, value};
 use trace_advisor::{Checked, OpenOptions, PendingCheck, Report, RuleSet, Run};
 
+use super::timeline;
 use crate::args::{CheckArgs, ReportFormat};
 use crate::baseline;
 use crate::cluster;
@@ -25,7 +26,7 @@ use crate::runs::RunQueue;
 pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exit> {
     let rules = load_rules(args, console)?;
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
-    let context = context(args, &rules);
+    let mut context = context(args, &rules);
     // The page shows more than rules read.
     let later_views = if args.format == ReportFormat::Html { page::VIEWS } else { &[] };
     let step_time_ns = args.step_time;
@@ -55,9 +56,14 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         }
         let Checked { mut report, stages, mut run, cache_error } = pending.evaluate(&rules)?;
         let doubt = step_time_doubt(args.step_time, &report);
-        if page.is_some() && run.is_none() {
+        let wants_timeline = args.full && args.format == ReportFormat::Text;
+        if (page.is_some() || wants_timeline) && run.is_none() {
             run = Some(Run::open_with(&opened, &options, progress.files())?);
         }
+        // The baseline changes neither the findings nor their order.
+        let drawn = run.as_ref().filter(|_| wants_timeline);
+        let drawn = drawn.map(|run| timeline::lanes_of_first(run, context.shown(&report).next()));
+        context.timelines.push(drawn.transpose()?.flatten());
         drop(progress);
         if let Some(run) = &run {
             note_if_exported(run, &args.read, console)?;
@@ -73,7 +79,8 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
             baseline.apply(&mut report, (reports.len(), count), &rules)?;
         }
         if is_streamed {
-            report::write_body(&report, &context, layout, &mut console.out)?;
+            let timeline = context.timelines.last().and_then(Option::as_ref);
+            report::write_body(&report, timeline, &context, layout, &mut console.out)?;
             console.out.flush()?;
         }
         if let (Some(page), Some(run)) = (&mut page, &run) {
@@ -212,6 +219,7 @@ pub(crate) fn context<'a>(args: &CheckArgs, rules: &'a RuleSet) -> ReportContext
         command_options: options.iter().map(|o| report::relative_path(&folder, o)).collect(),
         folder,
         query_options: args.explain.then(|| run::command_options(&args.read).to_vec()),
+        timelines: Vec::new(),
     }
 }
 

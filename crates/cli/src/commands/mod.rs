@@ -29,6 +29,7 @@ mod shell;
 mod sql;
 mod statements;
 mod tables;
+pub(crate) mod timeline;
 mod watch;
 mod window;
 
@@ -60,6 +61,7 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Export(args) => export::run(args, console),
         Command::Map(args) => map::run(args, console),
         Command::Watch(args) => watch::run(args, console),
+        Command::Timeline(args) => timeline::run(args, console),
         Command::Open(args) if args.report => open_report::run(args, console),
         Command::Open(args) => open::run(args, console),
         Command::Tables(args) => tables::run(args, console),

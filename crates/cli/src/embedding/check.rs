@@ -12,10 +12,10 @@ use super::{parse, with_format};
 use crate::args::{CheckArgs, Command, ReportFormat};
 use crate::baseline;
 use crate::cluster;
-use crate::commands::check;
+use crate::commands::{check, timeline};
 use crate::exit::Exit;
 use crate::render::layout::Layout;
-use crate::render::report;
+use crate::render::{report, timeline as drawing};
 use crate::run::{command_options, open_options};
 
 /// The options of `advisor check` for one run.
@@ -117,15 +117,35 @@ impl CheckedRun {
         if shown.format == ReportFormat::Html {
             return self.html(&page::Options::default());
         }
-        let context = report::ReportContext {
+        let mut context = report::ReportContext {
             show_all: shown.all,
             is_full: shown.full || shown.all || shown.explain,
             query_options: shown.explain.then(|| command_options(&self.args.read).to_vec()),
             ..check::context(&self.args, &self.rules)
         };
+        if shown.full && shown.format == ReportFormat::Text {
+            let first = context.shown(self.report()).next();
+            context.timelines = vec![timeline::lanes_of_first(&self.run, first)?];
+        }
         let mut text = Vec::new();
         let layout = Layout::from(style.terminal);
         report::write(&self.reports, &context, shown.format, layout, &mut text)?;
+        style.apply(text)
+    }
+
+    /// A step as lanes of characters, with a finding marked: that of the rule with this code or name, else the first.
+    ///
+    /// # Errors
+    /// If there is no such finding or step, or the run has no timeline.
+    pub fn timeline(
+        &self,
+        rule: Option<&str>,
+        step: Option<i64>,
+        style: Style,
+    ) -> anyhow::Result<String> {
+        let lanes = timeline::lanes(&self.run, self.report(), rule, step)?;
+        let mut text = Vec::new();
+        drawing::write(&lanes, Layout::from(style.terminal), &mut text)?;
         style.apply(text)
     }
 

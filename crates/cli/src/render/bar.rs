@@ -29,11 +29,18 @@ pub(crate) fn strip(shares: &[f64], layout: Layout) -> Option<String> {
     if !layout.has_unicode || shares.is_empty() {
         return None;
     }
-    let level = |share: &f64| match share {
-        share if *share <= 0.0 => '·',
-        share => LEVELS[((share * 8.0) as usize).min(7)],
-    };
+    let level = |share: &f64| if *share <= 0.0 { '·' } else { level(*share, layout) };
     Some(shares.iter().map(level).collect())
+}
+
+/// The character for a share (0 to 1): blank for none, else a block that is higher the more, or the number of tenths where
+/// block characters cannot be shown.
+pub(crate) fn level(share: f64, layout: Layout) -> char {
+    match share {
+        share if share <= 0.0 => ' ',
+        share if layout.has_unicode => LEVELS[((share * 8.0) as usize).min(7)],
+        share => char::from(b'0' + ((share * 10.0) as u8).min(9)),
+    }
 }
 
 /// The lengths, in characters of a bar of `width`, of parts that add up to about 1. Parts that are not zero get the
@@ -57,7 +64,7 @@ pub(crate) fn fill(part: usize, layout: Layout) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::{bar, lengths, strip};
+    use super::{bar, lengths, level, strip};
     use crate::console::Terminal;
     use crate::render::layout::Layout;
 
@@ -73,6 +80,9 @@ mod tests {
         let unicode = Layout::from(Some(Terminal { columns: 80, has_unicode: true }));
         assert_eq!(strip(&[0.0, 0.01, 0.5, 1.0], unicode).as_deref(), Some("·▁▅█"));
         assert_eq!(strip(&[0.5], Layout::from(None)), None);
+        let tenths = [0.0, 0.01, 0.5, 1.0].map(|share| level(share, Layout::from(None)));
+        assert_eq!(tenths, [' ', '0', '5', '9']);
+        assert_eq!((level(0.0, unicode), level(0.6, unicode)), (' ', '▅'));
     }
 
     #[test]

@@ -10,4 +10,5 @@ pub(crate) mod rows;
 pub(crate) mod sanitize;
 mod shorten;
 pub(crate) mod terminal_markdown;
+pub(crate) mod timeline;
 pub(crate) mod value;

@@ -258,6 +258,7 @@ impl Watch<'_> {
             command_options: self.command_options(),
             folder: std::env::current_dir().unwrap_or_default(),
             query_options: None,
+            timelines: Vec::new(),
         };
         let mut text = Vec::new();
         report::write(std::slice::from_ref(report), &context, format, layout, &mut text)?;

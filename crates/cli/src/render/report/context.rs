@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use page::StepLanes;
 use trace_advisor::advisor::{BaselineState, Finding, Severity};
 use trace_advisor::{Report, RuleSet};
 
@@ -21,11 +22,13 @@ pub(crate) struct ReportContext<'a> {
     pub(crate) folder: PathBuf,
     /// With `--explain`: the options for the commands that run the queries behind the numbers.
     pub(crate) query_options: Option<Vec<String>>,
+    /// With `--full`: the timeline for the first finding of each report, where there is one.
+    pub(crate) timelines: Vec<Option<StepLanes>>,
 }
 
 impl ReportContext<'_> {
     /// The findings that formats for people show.
-    pub(super) fn shown<'r>(&self, report: &'r Report) -> impl Iterator<Item = &'r Finding> {
+    pub(crate) fn shown<'r>(&self, report: &'r Report) -> impl Iterator<Item = &'r Finding> {
         let all = self.show_all;
         report.findings.iter().filter(move |f| all || (!f.is_note() && f.severity > Severity::Info))
     }

@@ -1,5 +1,6 @@
 //! One finding with hostile names in every format: names must stay data.
 
+use page::{Activity, DrawnFinding, Lane, LaneContent, Span, StepLanes};
 use trace_advisor::advisor::{RuleSource, Severity, Subject, UnknownRule, evaluate};
 use trace_advisor::trace_model::text::is_dangerous;
 use trace_advisor::trace_model::{MetricSpec, MetricTable, RunInfo, Scope, Unit, Value, Warning};
@@ -85,6 +86,22 @@ fn judged() -> (RuleSet, Vec<Report>) {
     (rules, vec![report])
 }
 
+/// A timeline with hostile names.
+fn timeline() -> StepLanes {
+    let finding = DrawnFinding { code: "XX001".into(), title: HOSTILE.into(), mark: Some((0, 5)) };
+    let spans = vec![Span { from_ns: 0, to_ns: 9, activity: Activity::Operator }];
+    let content = LaneContent::Activities;
+    StepLanes {
+        rank: 0,
+        step: None,
+        from_ns: 0,
+        to_ns: 9,
+        finding: Some(finding),
+        lanes: vec![Lane { label: HOSTILE.to_owned(), content, spans }],
+        is_idle_explained: true,
+    }
+}
+
 fn written(format: ReportFormat) -> String {
     let (rules, reports) = judged();
     let context = ReportContext {
@@ -95,6 +112,7 @@ fn written(format: ReportFormat) -> String {
         command_options: vec![HOSTILE.to_owned()],
         folder: "/nowhere".into(),
         query_options: Some(vec![HOSTILE.to_owned()]),
+        timelines: vec![Some(timeline())],
     };
     let mut out = Vec::new();
     write(&reports, &context, format, Layout::from(None), &mut out).unwrap();
@@ -117,6 +135,15 @@ fn written(format: ReportFormat) -> String {
 fn text_shows_escapes_as_text() {
     let text = written(ReportFormat::Text);
     assert!(text.contains("\\u{1b}[2J\\u{9b}31m\\u{202e}]]>::error::\\u{a}::warning::"), "{text}");
+}
+
+#[test]
+fn full_text_has_the_timeline_of_the_first_finding() {
+    let text = written(ReportFormat::Text);
+    let plain = anstream::adapter::strip_str(&text).to_string();
+    assert!(plain.contains("\nrank 0: 9 ns (0..9 ns); a character is "), "{plain}");
+    assert!(plain.contains("\nO operator\n"), "{plain}");
+    assert!(!written(ReportFormat::Markdown).contains("a character is"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
+use page::StepLanes;
 use trace_advisor::Report;
 use trace_advisor::advisor::Run;
 
@@ -13,6 +14,7 @@ use super::runs_table::write_runs;
 use super::{first_screen, phrases};
 use crate::render::layout::Layout;
 use crate::render::sanitize::sanitize_lines;
+use crate::render::timeline;
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -29,7 +31,8 @@ pub(super) fn write(
             writeln!(out)?;
         }
         write_header(&report.run, layout, out)?;
-        write_body(report, context, layout, out)?;
+        let timeline = context.timelines.get(i).and_then(Option::as_ref);
+        write_body(report, timeline, context, layout, out)?;
     }
     if reports.len() > 1 { write_runs(reports, layout, out) } else { Ok(()) }
 }
@@ -42,9 +45,10 @@ pub(crate) fn write_header(run: &Run, layout: Layout, out: &mut dyn Write) -> io
     Ok(())
 }
 
-/// Writes a report without its first line.
+/// Writes a report without its first line. The timeline is that of its first finding.
 pub(crate) fn write_body(
     report: &Report,
+    timeline: Option<&StepLanes>,
     context: &ReportContext<'_>,
     layout: Layout,
     out: &mut dyn Write,
@@ -64,9 +68,13 @@ pub(crate) fn write_body(
         }
     }
     let detail = if context.show_all { Detail::All } else { Detail::Full };
-    for finding in context.shown(report) {
+    for (i, finding) in context.shown(report).enumerate() {
         writeln!(out)?;
         write_finding(finding, detail, layout, out)?;
+        if let Some(timeline) = timeline.filter(|_| i == 0) {
+            writeln!(out)?;
+            timeline::write(timeline, layout, out)?;
+        }
         if let Some(options) = &context.query_options {
             for (subject, command) in phrases::query_commands(report, finding, options) {
                 // Not wrapped, so that it can be copied.
