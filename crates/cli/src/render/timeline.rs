@@ -436,7 +436,7 @@ M copy or fill  small letter less than half of the time
         let at_100 = lane_of(&drawn(&training(), 100, true));
         assert_eq!(
             at_100.trim_start_matches("GPU 0 stream 7").trim(),
-            format!("M{}   CC", "C".repeat(28))
+            format!("M{}   CC", "C".repeat(27))
         );
         let at_200 = lane_of(&drawn(&training(), 200, false));
         let expected = format!("MM{}c       CCCc", "C".repeat(59));
