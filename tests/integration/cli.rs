@@ -614,21 +614,6 @@ fn names_are_escaped_for_the_terminal() {
 }
 
 #[test]
-fn closed_stdout_is_not_an_error() {
-    let sandbox = sandbox();
-    let mut child = sandbox
-        .command(&["tables", "--all"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(text(&output.stderr), "");
-    assert_eq!(output.status.code(), Some(0));
-}
-
-#[test]
 fn help_has_groups() {
     let output = Sandbox::new().run(&["check", "--help"]);
     let help = text(&output.stdout);

@@ -33,6 +33,7 @@ const COMMANDS: [&str; 19] = [
     "demo",
     "cache",
     "completions",
+    "man",
 ];
 
 #[test]
@@ -107,7 +108,23 @@ fn completions_and_manual_pages_cover_all_commands() {
     for command in COMMANDS {
         let page = fs::read_to_string(sandbox.path(&format!("man/advisor-{command}.1"))).unwrap();
         assert!(page.starts_with(".ie"), "{command}");
+        assert_eq!(text(&sandbox.run(&["man", command]).stdout), page, "{command}");
     }
+    let below = sandbox.run(&["man", "cache", "clean"]);
+    assert!(text(&below.stdout).contains("older\\-than"), "{}", text(&below.stdout));
+    let wrong = sandbox.run(&["man", "chek"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("did you mean `check`?"), "{}", text(&wrong.stderr));
+}
+
+/// The page that the wheel installs.
+#[test]
+fn the_manual_page_of_the_wheel_is_that_of_the_program() {
+    let page = "crates/python/data/data/share/man/man1/advisor.1";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+    let printed = Sandbox::new().run(&["man"]);
+    let printed = text(&printed.stdout);
+    assert_eq!(fs::read_to_string(path).unwrap(), printed, "run `advisor man > {page}`");
 }
 
 #[test]
@@ -308,19 +325,35 @@ fn warnings_follow_the_result_once() {
     }
 }
 
-/// Exit codes of commands whose output nobody reads to the end.
+/// The code of any program whose reader is gone: a missing verdict does not look like a good one.
 #[cfg(unix)]
 #[test]
-fn closed_output_is_no_verdict() {
+fn closed_output_has_one_exit_code() {
     let sandbox = Sandbox::with_run();
-    for (args, code) in [
-        (&["check", "run", "--fail-on", "never"][..], 2),
-        (&["diff", "run", "run"], 2),
-        (&["sql", "run", "SELECT 1 AS one"], 0),
+    for args in [
+        &["check", "run", "--fail-on", "never"][..],
+        &["check", "run", "--fail-on", "never", "-f", "json"],
+        &["diff", "run", "run"],
+        &["sql", "run", "SELECT 1 AS one"],
+        &["sql", "run", "SELECT * FROM events", "-f", "csv"],
+        &["sql", "run", "SELECT * FROM events", "-f", "json"],
+        &["sql", "run", "SELECT * FROM events", "-f", "parquet"],
+        &["sql", "run", "SELECT * FROM events", "-f", "arrow"],
+        &["analyze", "gpu_kernels", "run"],
+        &["tables", "--all"],
+        &["rules", "list"],
+        &["rules", "test"],
+        &["explain", "IN001"],
+        &["schema", "report"],
+        &["help", "check"],
     ] {
-        let mut child = sandbox.command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            sandbox.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{args:?}");
+        let output = child.wait_with_output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(141), "{args:?}: {errors}");
+        assert!(!errors.contains("error"), "{args:?}: {errors}");
     }
 }
 

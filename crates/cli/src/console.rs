@@ -57,6 +57,14 @@ impl Console {
         self.out_terminal = io::stderr().is_terminal().then(Terminal::of_process);
     }
 
+    /// Writes what is left of the result. Returns true if its reader is gone, which not all errors of writers say.
+    pub(crate) fn is_unread(&mut self) -> bool {
+        let is_closed = |result: io::Result<()>| {
+            result.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        };
+        is_closed(self.out.flush()) | is_closed(self.raw.flush())
+    }
+
     /// A progress line for work in these stages; it is removed when it is dropped.
     pub(crate) fn progress(&self, stages: &'static [Stage]) -> ProgressLine {
         ProgressLine::new(stages, self.has_progress)

@@ -11,6 +11,9 @@ pub enum Exit {
     Findings,
     /// 2: an error.
     Failed,
+    /// 141: the reader of the output closed it, as in `advisor check run/ | head -1`. That is 128 + SIGPIPE, the code of
+    /// other programs, and no success: a missing verdict must not look like a good one.
+    Unread,
     /// The exit code of the program that the command ran.
     OfProgram(u8),
 }
@@ -22,6 +25,7 @@ impl Exit {
             Self::Clean => 0,
             Self::Findings => 1,
             Self::Failed => 2,
+            Self::Unread => 141,
             Self::OfProgram(code) => code,
         }
     }

@@ -59,12 +59,8 @@ fn execute(command: &Command, console: &mut Console) -> Exit {
     let result = result.and_then(|exit| Ok(console.out.flush().map(|()| exit)?));
     match result {
         Ok(exit) => exit,
-        // Who closed the output did not ask for a verdict, but a missing verdict must not look like a good one.
-        Err(error) if diagnostics::is_broken_pipe(&error) && command.has_verdict() => Exit::Failed,
-        Err(error) if diagnostics::is_broken_pipe(&error) => Exit::Clean,
+        Err(error) if diagnostics::is_broken_pipe(&error) || console.is_unread() => Exit::Unread,
         Err(error) => {
-            // Output comes before the message.
-            let _ = console.out.flush();
             let _ = diagnostics::print_error(&error, console);
             Exit::Failed
         }

@@ -52,8 +52,10 @@ pub(crate) fn print_message(mut message: clap::Error, console: &mut Console) -> 
     }
     let failed = message.use_stderr();
     let to = if failed { &mut console.errors } else { &mut console.out };
-    // The message is lost if the reader is gone.
-    let _ = write!(to, "{}", message.render().ansi());
-    let _ = to.flush();
-    if failed { Exit::Failed } else { Exit::Clean }
+    let written = write!(to, "{}", message.render().ansi()).and_then(|()| to.flush());
+    match written {
+        _ if failed => Exit::Failed,
+        Ok(()) => Exit::Clean,
+        Err(_) => Exit::Unread,
+    }
 }

@@ -26,8 +26,13 @@ pub enum QueryHelp {
     Advice(String),
     /// A list of the tables and views.
     Relations,
-    /// A list of the columns of this table or view.
-    Columns(String),
+    /// The columns that there are, and the table or view that describes them, if there is one.
+    Columns {
+        /// What is meant, if known, and the names of columns.
+        text: String,
+        /// The table or view.
+        relation: Option<String>,
+    },
     /// A list of the functions.
     Functions,
 }
@@ -37,7 +42,10 @@ impl fmt::Display for QueryHelp {
         match self {
             Self::Advice(text) => f.write_str(text),
             Self::Relations => f.write_str("`advisor tables` lists tables and views"),
-            Self::Columns(name) => write!(f, "`advisor tables {name}` lists the columns"),
+            Self::Columns { text, relation: None } => f.write_str(text),
+            Self::Columns { text, relation: Some(name) } => {
+                write!(f, "{text}: `advisor tables {name}` describes them")
+            }
             Self::Functions => f.write_str("the query `SHOW FUNCTIONS` lists the functions"),
         }
     }

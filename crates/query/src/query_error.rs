@@ -10,6 +10,7 @@ use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use trace_model::suggest::{column_help, nearest_column};
 use trace_model::tables::TABLES;
 
 use crate::catalog::Catalog;
@@ -17,10 +18,10 @@ use crate::error::{Error, UnknownRelation, similar};
 use crate::plan::references::References;
 use crate::query_diagnostic::{QueryDiagnostic, QueryHelp, byte, bytes, bytes_of};
 
-/// Maximum number of columns or functions that an error lists.
+/// Maximum number of tables or functions that an error lists.
 const MAX_LISTED: usize = 6;
-/// Shorter names of functions are only near to names of the same length.
-const MIN_NEAR_FUNCTION: usize = 4;
+/// Shorter words are part of too many names of tables.
+const MIN_PART: usize = 3;
 
 /// The names that queries may use.
 pub(crate) struct KnownNames<'a> {
@@ -110,8 +111,16 @@ fn message(error: &DataFusionError) -> String {
 }
 
 fn unknown_relation(name: &str, names: &KnownNames<'_>) -> (String, Option<QueryHelp>) {
-    let help = similar(name, names.relations())
-        .map_or(QueryHelp::Relations, |similar| QueryHelp::did_you_mean(&similar));
+    let about = || -> Vec<String> {
+        let about =
+            names.relations().filter(|known| name.len() >= MIN_PART && known.contains(name));
+        about.take(MAX_LISTED).map(|known| format!("`{known}`")).collect()
+    };
+    let help = match similar(name, names.relations()) {
+        Some(similar) => QueryHelp::did_you_mean(&similar),
+        None if about().is_empty() => QueryHelp::Relations,
+        None => QueryHelp::Advice(format!("there are {}", about().join(", "))),
+    };
     (format!("there is no table or view `{name}`"), Some(help))
 }
 
@@ -154,39 +163,28 @@ fn unknown_column(
         return (message, Some(QueryHelp::Advice(format!("it reads {}", list.join(", ")))));
     }
     let is_candidate = |c: &&Column| column.relation.is_none() || c.relation == column.relation;
-    let candidates: BTreeSet<&str> =
-        valid.iter().filter(is_candidate).map(|c| c.name.as_str()).collect();
-    let message = format!("there is no column `{name}`");
-    let help = if let Some(near) = similar(name, candidates.iter().copied()) {
-        Some(QueryHelp::did_you_mean(&near))
-    } else if written.ends_with('"') {
+    let mut candidates: Vec<&str> = Vec::new();
+    for candidate in valid.iter().filter(is_candidate) {
+        if !candidates.contains(&candidate.name.as_str()) {
+            candidates.push(&candidate.name);
+        }
+    }
+    let near = nearest_column(name, &candidates).or_else(|| end_of_event(name, &candidates));
+    let help = if near.is_none() && written.ends_with('"') {
         let text = name.replace('\'', "''");
-        Some(QueryHelp::Advice(format!("use single quotes for text: '{text}'")))
+        QueryHelp::Advice(format!("use single quotes for text: '{text}'"))
     } else {
-        let mut listed: Vec<&str> =
-            candidates.iter().copied().filter(|candidate| share_a_word(name, candidate)).collect();
-        if listed.is_empty() && candidates.len() <= MAX_LISTED {
-            listed.extend(&candidates);
-        }
-        listed.truncate(MAX_LISTED);
-        if listed.is_empty() {
-            only_relation(sql).map(QueryHelp::Columns)
-        } else {
-            let list: Vec<String> = listed.iter().map(|name| format!("`{name}`")).collect();
-            Some(QueryHelp::Advice(format!("there are {}", list.join(", "))))
-        }
+        let text = column_help(name, near, &candidates);
+        QueryHelp::Columns { text, relation: only_relation(sql) }
     };
-    (message, help)
+    (format!("there is no column `{name}`"), Some(help))
 }
 
-/// Whether a word of one name begins with a word of the other: `duration` and `dur_ns`.
-fn share_a_word(a: &str, b: &str) -> bool {
-    let words = |name: &str| -> Vec<String> {
-        let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= 3);
-        words.map(str::to_lowercase).collect()
-    };
-    let (a, b) = (words(a), words(b));
-    a.iter().any(|a| b.iter().any(|b| a.starts_with(b.as_str()) || b.starts_with(a.as_str())))
+/// The end of an event, which has no column of its own, if `name` asks for it.
+fn end_of_event(name: &str, columns: &[&str]) -> Option<&'static str> {
+    let is_end = ["end", "end_ns", "end_ts", "end_ts_ns", "end_time"].contains(&name);
+    (is_end && columns.contains(&"ts_ns") && columns.contains(&"dur_ns"))
+        .then_some("ts_ns + dur_ns")
 }
 
 /// The table or view that a query reads, if it reads only one.
@@ -207,8 +205,6 @@ fn plan_error<'a>(
     };
     if let Some(name) = between("Invalid function '", '\'') {
         let near = similar(name, names.functions().into_iter());
-        // Short names are near to many others: `foo` to `floor`.
-        let near = near.filter(|near| name.len() >= MIN_NEAR_FUNCTION || near.len() == name.len());
         let help = near.map_or(QueryHelp::Functions, |near| QueryHelp::did_you_mean(&near));
         return (Some(name), format!("there is no function `{name}`"), Some(help));
     }

@@ -163,7 +163,36 @@ fn query_errors_are_explained() {
         other => panic!("{sql}: {other:?}"),
     };
     for (sql, marked, message, help) in [
-        ("SELECT nam FROM kernels", "nam", "no column `nam`", "did you mean `name`?"),
+        (
+            "SELECT nam FROM kernels",
+            "nam",
+            "no column `nam`",
+            "did you mean `name`? The columns are name, launch_name, op_name, ",
+        ),
+        (
+            "SELECT start_ns FROM kernels",
+            "start_ns",
+            "no column `start_ns`",
+            "did you mean `ts_ns`? The columns are ts_ns, ",
+        ),
+        (
+            "SELECT end FROM kernels",
+            "end",
+            "no column `end`",
+            "did you mean `ts_ns + dur_ns`? The columns are ",
+        ),
+        (
+            "SELECT xyzzy FROM unprofiled_steps",
+            "xyzzy",
+            "no column `xyzzy`",
+            "the columns are rank, ",
+        ),
+        (
+            "SELECT 1 FROM utilization",
+            "utilization",
+            "no table or view `utilization`",
+            "there are `gpu_utilization`, ",
+        ),
         (
             "SELECT name\nFROM kernel",
             "kernel",
@@ -190,7 +219,7 @@ fn query_errors_are_explained() {
         assert!(found.message.contains(message), "{found:?}");
         assert_eq!(&sql[found.span.clone().unwrap()], marked, "{found:?}");
         let helps = found.help.as_ref().map(ToString::to_string).unwrap_or_default();
-        assert_eq!(helps, help, "{found:?}");
+        assert!(helps.starts_with(help) && helps.is_empty() == help.is_empty(), "{found:?}");
     }
 }
 

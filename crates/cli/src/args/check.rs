@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::advisor::FailOn;
 
-use super::groups::{Audience, DamageArg, EachArg, OutputArgs, ReadArgs, RuleArgs};
+use super::groups::{Audience, DamageArg, EachArg, FileFormat, OutputArgs, ReadArgs, RuleArgs};
 use super::headings::{OUTPUT, RULES};
 use super::values::{duration_ns, percent};
 
@@ -19,9 +19,9 @@ pub(crate) struct CheckArgs {
     /// trace on stdin.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
-    pub(crate) format: ReportFormat,
+    /// Output format [default: that of the ending of FILE, else text]
+    #[arg(long, short, value_enum, help_heading = OUTPUT)]
+    pub(crate) format: Option<ReportFormat>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Show all findings in full, the timeline of the first, the plan, and the reasons for unknown verdicts (text)
@@ -60,6 +60,13 @@ pub(crate) struct CheckArgs {
     pub(crate) each: EachArg,
 }
 
+impl CheckArgs {
+    /// The format of the report.
+    pub(crate) fn format(&self) -> ReportFormat {
+        self.output.format(self.format)
+    }
+}
+
 /// Formats of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ReportFormat {
@@ -82,6 +89,21 @@ pub(crate) enum ReportFormat {
     Junit,
     /// Comma-separated values: one finding per row
     Csv,
+}
+
+impl FileFormat for ReportFormat {
+    const ENDINGS: &'static [(&'static str, Self)] = &[
+        (".txt", Self::Text),
+        (".html", Self::Html),
+        (".htm", Self::Html),
+        (".sarif.json", Self::Sarif),
+        (".sarif", Self::Sarif),
+        (".json", Self::Json),
+        (".jsonl", Self::Jsonl),
+        (".md", Self::Markdown),
+        (".xml", Self::Junit),
+        (".csv", Self::Csv),
+    ];
 }
 
 impl ReportFormat {

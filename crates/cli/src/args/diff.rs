@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::compare::Steps;
 
-use super::groups::{DamageArg, OutputArgs, ReadArgs, RuleArgs};
+use super::groups::{DamageArg, FileFormat, OutputArgs, ReadArgs, RuleArgs};
 use super::headings::{COMPARISON, OUTPUT};
 use super::values::percent;
 
@@ -18,9 +18,9 @@ pub(crate) struct DiffArgs {
     /// Run after the change
     #[arg(value_name = "AFTER")]
     pub(crate) after: PathBuf,
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
-    pub(crate) format: DiffFormat,
+    /// Output format [default: that of the ending of FILE, else text]
+    #[arg(long, short, value_enum, help_heading = OUTPUT)]
+    pub(crate) format: Option<DiffFormat>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Sort order of the rows
@@ -81,6 +81,13 @@ pub(crate) struct DiffArgs {
     pub(crate) read: ReadArgs,
     #[command(flatten)]
     pub(crate) damage: DamageArg,
+}
+
+impl DiffArgs {
+    /// The format of the comparison.
+    pub(crate) fn format(&self) -> DiffFormat {
+        self.output.format(self.format)
+    }
 }
 
 /// The verdict that fails a comparison.
@@ -158,4 +165,18 @@ pub(crate) enum DiffFormat {
     Parquet,
     /// The rows as an Arrow IPC file
     Arrow,
+}
+
+impl FileFormat for DiffFormat {
+    const ENDINGS: &'static [(&'static str, Self)] = &[
+        (".txt", Self::Text),
+        (".html", Self::Html),
+        (".htm", Self::Html),
+        (".json", Self::Json),
+        (".md", Self::Markdown),
+        (".xml", Self::Junit),
+        (".csv", Self::Csv),
+        (".parquet", Self::Parquet),
+        (".arrow", Self::Arrow),
+    ];
 }

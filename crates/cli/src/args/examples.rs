@@ -14,7 +14,7 @@ Examples:
   advisor check run/
   advisor check run/ --select IN,GU001 --explain
   advisor check run/ --steps 5-8 --ranks 0
-  advisor check run/ --format html -o report.html
+  advisor check run/ -o report.html
   advisor check run/ --baseline main.json --fail-on high
   gzip -dc rank0.json.gz | advisor check -";
 
@@ -28,7 +28,7 @@ pub(super) const SQL: &str = "\
 Examples:
   advisor sql run/
   advisor sql run/ 'SELECT name, count(*) AS calls FROM kernels GROUP BY name ORDER BY calls DESC LIMIT 5'
-  advisor sql run/ 'SELECT * FROM steps' --format csv -o steps.csv
+  advisor sql run/ 'SELECT * FROM steps' -o steps.csv
   advisor sql run/ < queries.sql";
 
 pub(super) const ANALYZE: &str = "\
@@ -98,10 +98,12 @@ Examples:
   advisor tables
   advisor tables kernels
   advisor tables gpu_idle_causes --sql
-  advisor tables run/";
+  advisor tables run/
+  advisor tables run/ kernels";
 
 pub(super) const EXPLAIN: &str = "\
 Examples:
+  advisor explain
   advisor explain IN001
   advisor explain dataloader-wait";
 
@@ -130,6 +132,12 @@ pub(super) const CACHE: &str = "\
 Examples:
   advisor cache info
   advisor cache clean --older-than 7d";
+
+pub(super) const MAN: &str = "\
+Examples:
+  advisor man | man -l -
+  advisor man check | man -l -
+  advisor man -o ~/.local/share/man/man1";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:

@@ -1,6 +1,6 @@
 //! Groups of options that several commands share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser};
@@ -190,14 +190,24 @@ pub(crate) struct RuleArgs {
 /// Format and destination of rows.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RowOutputArgs {
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
-    pub(crate) format: RowFormat,
+    /// Output format [default: that of the ending of FILE, else table]
+    #[arg(long, short, value_enum, help_heading = OUTPUT)]
+    pub(crate) format: Option<RowFormat>,
     /// Print at most N rows; 0 prints all [default: 40 on a terminal, else all]
     #[arg(long, value_name = "N", help_heading = OUTPUT)]
     pub(crate) limit: Option<usize>,
+    /// Print names and columns whole, however long a line gets (tables)
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) wide: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+impl RowOutputArgs {
+    /// The format of the rows.
+    pub(crate) fn format(&self) -> RowFormat {
+        self.output.format(self.format)
+    }
 }
 
 /// The file that a result is written to.
@@ -211,6 +221,53 @@ pub(crate) struct OutputArgs {
     /// It is replaced once the new one is complete. A symbolic link is replaced itself, not its target.
     #[arg(long, requires = "output", help_heading = OUTPUT)]
     pub(crate) force: bool,
+}
+
+impl OutputArgs {
+    /// The format to write: the stated one, else that of the ending of the file.
+    pub(crate) fn format<F: FileFormat>(&self, stated: Option<F>) -> F {
+        let of_file = || F::of_file(self.file.as_deref()?);
+        stated.or_else(of_file).unwrap_or_default()
+    }
+
+    /// The ending of the file if it promises a format that the command does not write.
+    pub(super) fn broken_promise<F: FileFormat>(&self, stated: Option<F>) -> Option<BrokenPromise> {
+        /// Endings of formats that some command writes, or that users may expect.
+        const PROMISES: [&str; 22] = [
+            "html", "htm", "json", "jsonl", "md", "sarif", "xml", "csv", "tsv", "parquet", "arrow",
+            "svg", "png", "pdf", "xlsx", "yaml", "yml", "db", "sqlite", "gz", "zst", "zip",
+        ];
+        let file =
+            self.file.as_deref().filter(|file| stated.is_none() && F::of_file(file).is_none())?;
+        let ending = file.extension()?.to_string_lossy().to_lowercase();
+        PROMISES.contains(&ending.as_str()).then(|| BrokenPromise {
+            ending,
+            endings: F::ENDINGS.iter().map(|(ending, _)| *ending).collect(),
+            default: F::default().to_possible_value().map(|value| value.get_name().to_owned()),
+        })
+    }
+}
+
+/// A file whose ending promises a format that a command does not write.
+pub(crate) struct BrokenPromise {
+    /// The ending, without the dot.
+    pub(crate) ending: String,
+    /// The endings of what the command writes.
+    pub(crate) endings: Vec<&'static str>,
+    /// The format of files without one of these endings.
+    pub(crate) default: Option<String>,
+}
+
+/// A format that the ending of a file may stand for.
+pub(crate) trait FileFormat: ValueEnum + Copy + Default + 'static {
+    /// Endings in lower case, longer ones before their own endings.
+    const ENDINGS: &'static [(&'static str, Self)];
+
+    /// The format that the name of a file stands for.
+    fn of_file(file: &Path) -> Option<Self> {
+        let name = file.file_name()?.to_string_lossy().to_lowercase();
+        Self::ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|&(_, format)| format)
+    }
 }
 
 /// The directory that traces are written to, and how they are compressed.
@@ -264,6 +321,16 @@ pub(crate) enum RowFormat {
     Parquet,
     /// Arrow IPC file
     Arrow,
+}
+
+impl FileFormat for RowFormat {
+    const ENDINGS: &'static [(&'static str, Self)] = &[
+        (".txt", Self::Table),
+        (".csv", Self::Csv),
+        (".json", Self::Json),
+        (".parquet", Self::Parquet),
+        (".arrow", Self::Arrow),
+    ];
 }
 
 impl RowFormat {

@@ -22,8 +22,8 @@ pub(crate) use check::{CheckArgs, ReportFormat};
 pub(crate) use diff::{DiffArgs, DiffFailOn, DiffFormat, DiffLevel, DiffSort, HtaEvents};
 pub(crate) use global::GlobalArgs;
 pub(crate) use groups::{
-    Audience, CacheDirArg, InputArgs, MappedArgs, OutputArgs, ReadArgs, RowFormat, RowOutputArgs,
-    RuleArgs, RuleFileArgs, SelectionArgs,
+    Audience, BrokenPromise, CacheDirArg, FileFormat, InputArgs, MappedArgs, OutputArgs, ReadArgs,
+    RowFormat, RowOutputArgs, RuleArgs, RuleFileArgs, SelectionArgs,
 };
 pub(crate) use program::{CacheCommand, CacheCommandArgs, CompletionsArgs, ManArgs};
 pub(crate) use query::{AnalyzeArgs, SqlArgs, TablesArgs};
@@ -187,8 +187,8 @@ pub(crate) enum Command {
     /// Print completions for a shell
     #[command(after_help = examples::COMPLETIONS)]
     Completions(CompletionsArgs),
-    /// Write manual pages
-    #[command(hide = true)]
+    /// Print a manual page, or write those of all commands
+    #[command(after_help = examples::MAN)]
     Man(ManArgs),
 }
 
@@ -241,12 +241,17 @@ impl Command {
         }
     }
 
-    /// Returns true if the exit code of the command reports a verdict.
-    pub(crate) fn has_verdict(&self) -> bool {
+    /// The ending of that file, if it promises a format that the command does not write.
+    pub(crate) fn broken_promise(&self) -> Option<BrokenPromise> {
         match self {
-            Self::Check(_) | Self::Diff(_) => true,
-            Self::Rules(args) => matches!(args.command, Some(RulesCommand::Test { .. })),
-            _ => false,
+            Self::Check(args) => args.output.broken_promise(args.format),
+            Self::Sql(args) => args.rows.output.broken_promise(args.rows.format),
+            Self::Analyze(args) => args.rows.output.broken_promise(args.rows.format),
+            Self::Diff(args) => args.output.broken_promise(args.format),
+            Self::Rules(RulesArgs { command: Some(RulesCommand::Stats(stats)), .. }) => {
+                stats.output.broken_promise(stats.format)
+            }
+            _ => None,
         }
     }
 }

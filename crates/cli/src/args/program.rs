@@ -47,7 +47,10 @@ pub(crate) struct CompletionsArgs {
 /// `advisor man`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ManArgs {
-    /// Directory to write to; created if it does not exist
+    /// Command whose page to print, such as `check` or `cache clean` [default: advisor itself]
+    #[arg(value_name = "COMMAND", conflicts_with = "output")]
+    pub(crate) command: Vec<String>,
+    /// Write the pages of all commands to DIR; created if it does not exist
     #[arg(id = "output", long = "output", short = 'o', alias = "to", value_name = "DIR", help_heading = OUTPUT)]
-    pub(crate) directory: PathBuf,
+    pub(crate) directory: Option<PathBuf>,
 }

@@ -59,6 +59,9 @@ pub(crate) struct TablesArgs {
     /// Table or view to describe, or run to show what was read from it
     #[arg(value_name = "NAME|PATH")]
     pub(crate) subject: Option<PathBuf>,
+    /// Table or view of the run to describe, with its rows and the columns without values
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<PathBuf>,
     /// Describe the columns of all tables and views; of a run, show empty tables and all kinds of events too
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) all: bool,

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::groups::{OutputArgs, RuleArgs, RuleFileArgs};
+use super::groups::{FileFormat, OutputArgs, RuleArgs, RuleFileArgs};
 use super::headings::{INPUT, OUTPUT, RULES};
 
 /// `advisor explain`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ExplainArgs {
-    /// Code (IN001) or name (dataloader-wait) of the rule
+    /// Code (IN001) or name (dataloader-wait) of the rule; without it, list all rules
     #[arg(value_name = "RULE")]
-    pub(crate) rule: String,
+    pub(crate) rule: Option<String>,
     #[command(flatten)]
     pub(crate) rules: RuleFileArgs,
 }
@@ -106,9 +106,9 @@ pub(crate) struct StatsArgs {
     /// Runs: trace files, or directories with the traces of all ranks
     #[arg(required = true, value_name = "RUN")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t, help_heading = OUTPUT)]
-    pub(crate) format: StatsFormat,
+    /// Output format [default: that of the ending of FILE, else text]
+    #[arg(long, short, value_enum, help_heading = OUTPUT)]
+    pub(crate) format: Option<StatsFormat>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Leave out what rules cost, the only output that differs from one call to the next
@@ -127,6 +127,13 @@ pub(crate) struct StatsArgs {
     pub(crate) jobs: Option<usize>,
 }
 
+impl StatsArgs {
+    /// The format of the rates.
+    pub(crate) fn format(&self) -> StatsFormat {
+        self.output.format(self.format)
+    }
+}
+
 /// Formats of `advisor rules stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum StatsFormat {
@@ -137,6 +144,11 @@ pub(crate) enum StatsFormat {
     Json,
     /// Markdown for documents
     Markdown,
+}
+
+impl FileFormat for StatsFormat {
+    const ENDINGS: &'static [(&'static str, Self)] =
+        &[(".txt", Self::Text), (".json", Self::Json), (".md", Self::Markdown)];
 }
 
 /// `advisor init`.

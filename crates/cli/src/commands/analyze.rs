@@ -13,12 +13,12 @@ use trace_advisor::analyses::catalog;
 use trace_advisor::arrow;
 use trace_advisor::ingest::Location;
 use trace_advisor::query::ViewDef;
-use trace_advisor::trace_model::suggest::nearest;
+use trace_advisor::trace_model::suggest::{column_help, nearest, nearest_column};
 use trace_advisor::trace_model::tables;
 
 use super::rows_of_runs::RowsOfRuns;
 use super::{overview, questions, window};
-use crate::args::{AnalyzeArgs, RowFormat, RowOutputArgs};
+use crate::args::{AnalyzeArgs, RowFormat};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
@@ -88,7 +88,7 @@ impl Analysis<'_> {
         let batches = match &self.order {
             Some(order) => vec![sorted(&batches, std::slice::from_ref(order))?],
             // Programs get the order that the view declares.
-            None if self.args.rows.format == RowFormat::Table => {
+            None if self.args.rows.format() == RowFormat::Table => {
                 vec![sorted(&batches, &Order::of_view(self.view))?]
             }
             None => batches,
@@ -97,14 +97,16 @@ impl Analysis<'_> {
     }
 
     fn print(&self, rows: &[RecordBatch], console: &mut Console) -> anyhow::Result<()> {
-        let RowOutputArgs { format, limit, ref output } = self.args.rows;
+        let args = &self.args.rows;
+        let format = args.format();
         let options = RowOptions {
-            limit,
+            limit: args.limit,
             view: Some(self.view),
             has_chosen_columns: !self.args.columns.is_empty(),
-            ..RowOptions::default()
+            is_wide: args.wide,
+            is_expanded: false,
         };
-        write_output(output, format.audience(), console, |out, terminal| {
+        write_output(&args.output, format.audience(), console, |out, terminal| {
             rows::write_with(rows, format, options, out, terminal)
         })
     }
@@ -144,7 +146,7 @@ fn print_notes(
     console: &mut Console,
 ) -> anyhow::Result<()> {
     console.out.flush()?;
-    let is_table = args.rows.format == RowFormat::Table;
+    let is_table = args.rows.format() == RowFormat::Table;
     if batches.iter().all(|batch| batch.num_rows() == 0) {
         if !is_table && !view.when_empty.is_empty() {
             writeln!(console.err, "no rows: {}", view.when_empty)?;
@@ -197,12 +199,10 @@ fn unknown(name: &str, path: &Path) -> anyhow::Error {
 
 /// The position of a column of the view, or an error that suggests another one.
 fn column_at(name: &str, view: &ViewDef) -> anyhow::Result<usize> {
-    let names = || view.columns.iter().map(|column| column.name.as_str());
-    names().position(|column| column == name).ok_or_else(|| {
-        let help = match nearest(name, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the columns are: {}", names().collect::<Vec<_>>().join(", ")),
-        };
+    let names: Vec<&str> = view.columns.iter().map(|column| column.name.as_str()).collect();
+    names.iter().position(|column| *column == name).ok_or_else(|| {
+        let columns = column_help(name, nearest_column(name, &names), &names);
+        let help = format!("{columns}: `advisor tables {}` describes them", view.name);
         with_help(format!("{} has no column `{name}`", view.name), help)
     })
 }

@@ -28,16 +28,16 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     let baseline = args.baseline.as_deref().map(baseline::read).transpose()?;
     let mut context = context(args, &rules);
     // The page shows more than rules read.
-    let later_views = if args.format == ReportFormat::Html { page::VIEWS } else { &[] };
+    let later_views = if args.format() == ReportFormat::Html { page::VIEWS } else { &[] };
     let step_time_ns = args.step_time;
     let options = OpenOptions { step_time_ns, later_views, ..open_options(&args.read)? };
     // Text on stdout is printed as it becomes known: the header once the run is open, the rest once it is checked.
-    let is_streamed = args.format == ReportFormat::Text && args.output.file.is_none();
+    let is_streamed = args.format() == ReportFormat::Text && args.output.file.is_none();
     let layout = Layout::from(console.out_terminal);
     let mut reports = Vec::with_capacity(args.paths.len());
     let mut last_run = None;
     let mut page =
-        (args.format == ReportFormat::Html).then(|| page::Page::new(&page::Options::default()));
+        (args.format() == ReportFormat::Html).then(|| page::Page::new(&page::Options::default()));
     let mut queue = RunQueue::new(&args.paths, args.each.each)?;
     loop {
         let progress = console.progress(Stage::QUERY);
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
         }
         let Checked { mut report, stages, mut run, cache_error } = pending.evaluate(&rules)?;
         let doubt = step_time_doubt(args.step_time, &report);
-        let wants_timeline = args.full && args.format == ReportFormat::Text;
+        let wants_timeline = args.full && args.format() == ReportFormat::Text;
         if (page.is_some() || wants_timeline) && run.is_none() {
             run = Some(Run::open_with(&opened, &options, progress.files())?);
         }
@@ -101,12 +101,12 @@ pub(crate) fn run(args: &CheckArgs, console: &mut Console) -> anyhow::Result<Exi
     if let Some(page) = page {
         write_page(&args.output, &page.finish(), console)?;
     } else if !is_streamed {
-        write_output(&args.output, args.format.audience(), console, |out, terminal| {
-            report::write(&reports, &context, args.format, Layout::from(terminal), out)
+        write_output(&args.output, args.format().audience(), console, |out, terminal| {
+            report::write(&reports, &context, args.format(), Layout::from(terminal), out)
         })?;
         console.out.flush()?;
     }
-    if !args.format.includes_warnings() {
+    if !args.format().includes_warnings() {
         for warning in reports.iter().flat_map(|report| &report.warnings) {
             warn_about_file(&warning.file, &warning.message, warning.count, console)?;
         }

@@ -35,7 +35,7 @@ const DEFAULT_LEAST_CHANGE: f64 = 0.05;
 const SCHEMA_VERSION: u32 = 1;
 
 pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    if args.hta.is_some() && (is_review(args) || args.format == DiffFormat::Html) {
+    if args.hta.is_some() && (is_review(args) || args.format() == DiffFormat::Html) {
         let help = "use --format text, json, csv, parquet or arrow";
         return Err(with_help("the table of --hta is not available in this format", help));
     }
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &DiffArgs, console: &mut Console) -> anyhow::Result<Exit
 
 /// Returns true for formats that code reviews show.
 fn is_review(args: &DiffArgs) -> bool {
-    matches!(args.format, DiffFormat::Markdown | DiffFormat::Github | DiffFormat::Junit)
+    matches!(args.format(), DiffFormat::Markdown | DiffFormat::Github | DiffFormat::Junit)
 }
 
 /// Two runs with their comparison.
@@ -234,7 +234,7 @@ fn print(
     console: &mut Console,
 ) -> anyhow::Result<()> {
     let DiffReport { diff, comparison, .. } = report;
-    match args.format {
+    match args.format() {
         DiffFormat::Text => {
             write_output(&args.output, Audience::Human, console, |out, terminal| {
                 Ok(diff::write_text(report, !args.levels.is_empty(), terminal, out)?)
@@ -283,7 +283,7 @@ fn print_review(text: &str, args: &DiffArgs, console: &mut Console) -> anyhow::R
 
 fn write_rows(batch: &RecordBatch, args: &DiffArgs, console: &mut Console) -> anyhow::Result<()> {
     let batch = batch.slice(0, args.limit.unwrap_or(usize::MAX).min(batch.num_rows()));
-    let format = match args.format {
+    let format = match args.format() {
         DiffFormat::Json => RowFormat::Json,
         DiffFormat::Csv => RowFormat::Csv,
         DiffFormat::Parquet => RowFormat::Parquet,

@@ -33,8 +33,9 @@ pub(crate) mod timeline;
 mod watch;
 mod window;
 
-use crate::args::Command;
+use crate::args::{BrokenPromise, Command};
 use crate::console::Console;
+use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::interrupt::remove_output_if_interrupted;
 use crate::output::check_output;
@@ -44,6 +45,9 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
     console.runs = command.runs();
     if let Some(output) = command.output() {
         check_output(output)?;
+    }
+    if let Some(promise) = command.broken_promise() {
+        return Err(no_format(&promise));
     }
     // `record` passes signals on to the program that it runs.
     if !matches!(command, Command::Record(_)) {
@@ -74,4 +78,15 @@ pub(crate) fn run(command: &Command, console: &mut Console) -> anyhow::Result<Ex
         Command::Completions(args) => completions::run(args, console),
         Command::Man(args) => man::run(args, console),
     }
+}
+
+/// The error for a file whose ending stands for a format that the command does not write.
+fn no_format(promise: &BrokenPromise) -> anyhow::Error {
+    let BrokenPromise { ending, endings, default } = promise;
+    let default = default.as_deref().unwrap_or_default();
+    let help = format!(
+        "it writes {}, and with --format {default} any file as {default}",
+        endings.join(", ")
+    );
+    with_help(format!("this command does not write .{ending} files"), help)
 }

@@ -32,7 +32,7 @@ const VALUE: usize = 8;
 const MIN_NAME: usize = 24;
 
 pub(super) fn run(path: &Path, args: &AnalyzeArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    if args.rows.format != RowFormat::Table || args.sort.is_some() || !args.columns.is_empty() {
+    if args.rows.format() != RowFormat::Table || args.sort.is_some() || !args.columns.is_empty() {
         return Err(with_help(
             "the overview is text for people: name an analysis to choose format, columns or order",
             format!("advisor analyze step_breakdown {} --format json", path.display()),
@@ -45,7 +45,7 @@ pub(super) fn run(path: &Path, args: &AnalyzeArgs, console: &mut Console) -> any
     let (run, progress) = open(path, &args.read, console)?;
     let overview = Overview::of_run(&run)?;
     drop(progress);
-    write_output(&args.rows.output, args.rows.format.audience(), console, |out, terminal| {
+    write_output(&args.rows.output, args.rows.format().audience(), console, |out, terminal| {
         overview.write(out, terminal)?;
         write_help(path, out, terminal)
     })?;
@@ -60,7 +60,7 @@ fn run_each(path: &Path, args: &AnalyzeArgs, console: &mut Console) -> anyhow::R
         overviews.push((path.to_owned(), Overview::of_run(run)?));
         Ok(())
     })?;
-    write_output(&args.rows.output, args.rows.format.audience(), console, |out, terminal| {
+    write_output(&args.rows.output, args.rows.format().audience(), console, |out, terminal| {
         for (i, (path, overview)) in overviews.iter().enumerate() {
             print_run_heading(path, i == 0, out)?;
             overview.write(out, terminal)?;

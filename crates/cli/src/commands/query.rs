@@ -30,7 +30,7 @@ pub(crate) fn print_query(
     progress.suspend(|| {
         write_rows(&batches, args, console)?;
         let is_shown = args.output.file.is_none() && console.out_terminal.is_some();
-        if is_shown && args.format == RowFormat::Table {
+        if is_shown && args.format() == RowFormat::Table {
             writeln!(console.out, "{}", row_count_line(row_count(&batches), Some(elapsed)))?;
         }
         Ok(())
@@ -43,9 +43,10 @@ pub(crate) fn write_rows(
     args: &RowOutputArgs,
     console: &mut Console,
 ) -> anyhow::Result<()> {
-    let options = RowOptions { limit: args.limit, ..RowOptions::default() };
-    write_output(&args.output, args.format.audience(), console, |out, terminal| {
-        rows::write_with(batches, args.format, options, out, terminal)
+    let options = RowOptions { limit: args.limit, is_wide: args.wide, ..RowOptions::default() };
+    let format = args.format();
+    write_output(&args.output, format.audience(), console, |out, terminal| {
+        rows::write_with(batches, format, options, out, terminal)
     })
 }
 

@@ -18,19 +18,11 @@ pub(super) fn list(word: &str, console: &mut Console) -> anyhow::Result<Exit> {
     let terminal = console.out_terminal;
     let out = &mut console.out;
     if word.is_empty() {
-        let start: Vec<&ViewDef> =
-            START_HERE.iter().filter_map(|name| catalog().find(name)).collect();
-        print(&[("Start here".to_owned(), start)], terminal, out)?;
-        writeln!(out)?;
+        print_start(terminal, out)?;
         print(&topics(|_| true), terminal, out)?;
         return end(out);
     }
-    let mut found = topics(|view| mentions(view, word));
-    let blocks = catalog().views().iter().filter(|view| Topic::of(view).is_none());
-    let blocks: Vec<&ViewDef> = blocks.filter(|view| mentions(view, word)).collect();
-    if !blocks.is_empty() {
-        found.push(("Building blocks of other views".to_owned(), blocks));
-    }
+    let found = topics_and_blocks(|view| mentions(view, word));
     if found.is_empty() {
         return Err(with_help(
             format!("no analysis mentions `{word}`"),
@@ -39,6 +31,13 @@ pub(super) fn list(word: &str, console: &mut Console) -> anyhow::Result<Exit> {
     }
     print(&found, terminal, out)?;
     end(out)
+}
+
+/// Prints the views to read first, with their questions.
+pub(super) fn print_start(terminal: Option<Terminal>, out: &mut dyn Write) -> io::Result<()> {
+    let start = START_HERE.iter().filter_map(|name| catalog().find(name)).collect();
+    print(&[("Start here".to_owned(), start)], terminal, out)?;
+    writeln!(out)
 }
 
 fn end(out: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -61,6 +60,19 @@ fn topics(is_wanted: impl Fn(&ViewDef) -> bool) -> Vec<(String, Vec<&'static Vie
         (title(topic), views.into_iter().filter(|view| is_wanted(view)).collect::<Vec<_>>())
     };
     TOPICS.iter().map(wanted).filter(|(_, views)| !views.is_empty()).collect()
+}
+
+/// The same, and last those that belong to no topic.
+pub(super) fn topics_and_blocks(
+    is_wanted: impl Fn(&ViewDef) -> bool,
+) -> Vec<(String, Vec<&'static ViewDef>)> {
+    let blocks = catalog().views().iter().filter(|view| Topic::of(view).is_none());
+    let blocks: Vec<&ViewDef> = blocks.filter(|view| is_wanted(view)).collect();
+    let mut found = topics(is_wanted);
+    if !blocks.is_empty() {
+        found.push(("Building blocks of other views".to_owned(), blocks));
+    }
+    found
 }
 
 /// Whether a view mentions a word: in its name, its question or its columns.

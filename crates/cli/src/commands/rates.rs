@@ -37,14 +37,14 @@ pub(crate) fn run(args: &StatsArgs, console: &mut Console) -> anyhow::Result<Exi
         let help = "with --each, each directory below RUN that holds traces is a run of its own";
         return Err(with_help("no run could be checked", help));
     }
-    let (audience, result) = match args.format {
+    let (audience, result) = match args.format() {
         StatsFormat::Text => (Audience::Human, text(&survey)),
         StatsFormat::Markdown => (Audience::Machine, markdown(&survey)),
         StatsFormat::Json => (Audience::Machine, json(&survey)),
     };
     write_output(&args.output, audience, console, |out, terminal| {
         let is_terminal = terminal.is_some();
-        let result = match args.format {
+        let result = match args.format() {
             StatsFormat::Json if is_terminal => sanitize_json(&result),
             StatsFormat::Markdown if !is_terminal => result,
             StatsFormat::Json => result,

@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use trace_advisor::advisor::{Rule, rule_schema_json};
+use trace_advisor::advisor::{Inactive, Rule, rule_schema_json};
 use trace_advisor::ingest::TemporaryFolder;
 use trace_advisor::trace_model::FailedTable;
+use trace_advisor::trace_model::suggest::nearest;
 use trace_advisor::{RuleSet, Run, own_rule_queries, rule_pages};
 
 use crate::args::{RuleShowArgs, RulesArgs, RulesCommand};
-use crate::commands::explain::find_rule;
 use crate::commands::rates;
 use crate::console::Console;
+use crate::diagnostics::with_help;
 use crate::exit::Exit;
 use crate::messages::warn;
 use crate::output::{require_local_path, write_own_file};
@@ -45,7 +46,11 @@ const WIDE_COLUMNS: usize = 140;
 /// Width of a terminal below which a title has lines of its own.
 const NARROW_COLUMNS: usize = 80;
 
-fn list(rules: &RuleSet, has_thresholds: bool, console: &mut Console) -> anyhow::Result<Exit> {
+pub(super) fn list(
+    rules: &RuleSet,
+    has_thresholds: bool,
+    console: &mut Console,
+) -> anyhow::Result<Exit> {
     let layout = Layout::from(console.out_terminal);
     let is_wide = console.out_terminal.is_some() && layout.columns >= WIDE_COLUMNS;
     let has_thresholds = has_thresholds || is_wide;
@@ -86,6 +91,24 @@ fn list(rules: &RuleSet, has_thresholds: bool, console: &mut Console) -> anyhow:
         writeln!(console.out, "{}", sanitize(&text))?;
     }
     Ok(Exit::Clean)
+}
+
+/// The rule with this code or name.
+pub(super) fn find_rule<'r>(wanted: &str, rules: &'r RuleSet) -> anyhow::Result<&'r Rule> {
+    let found = rules
+        .all()
+        .iter()
+        .find(|r| r.code.eq_ignore_ascii_case(wanted) || r.name.eq_ignore_ascii_case(wanted));
+    found.ok_or_else(|| unknown_rule(wanted, rules))
+}
+
+fn unknown_rule(wanted: &str, rules: &RuleSet) -> anyhow::Error {
+    let names = rules.all().iter().flat_map(|r| [r.code.as_str(), r.name.as_str()]);
+    let help = match nearest(wanted, names) {
+        Some(near) => format!("did you mean `{near}`? `advisor rules list` lists all rules"),
+        None => "`advisor rules list` lists all rules".to_owned(),
+    };
+    with_help(format!("unknown rule `{wanted}`"), help)
 }
 
 /// Prints each table that defines the rule: that of the built-in rules, and those of files that change it.
@@ -176,8 +199,22 @@ fn test(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
         writeln!(console.out, "without tests: {}", sanitize(&result.untested.join(", ")))?;
     }
     let (run, failed) = (result.run, result.failures.len());
-    writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}", result.rules)?;
+    let kinds = kinds(rules);
+    writeln!(console.out, "tests: {run}, failed: {failed}, rules: {} ({kinds})", result.rules)?;
     Ok(if failed == 0 && queries_pass { Exit::Clean } else { Exit::Findings })
+}
+
+/// How many rules `check` and `diff` evaluate, and how many wait in preview: `122 of runs, 3 of comparisons, 29 in preview`.
+fn kinds(rules: &RuleSet) -> String {
+    let comparisons = rules.rules().iter().filter(|rule| rule.is_comparison()).count();
+    let is_preview = |rule: &&Rule| rules.inactive(rule) == Some(Inactive::Preview);
+    let counts = [
+        (rules.rules().len() - comparisons, "of runs"),
+        (comparisons, "of comparisons"),
+        (rules.all().iter().filter(is_preview).count(), "in preview"),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    counts.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Runs the queries of rules that are not shipped on a simulated run, within the limits of a check. Returns whether all succeed.

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &SqlArgs, console: &mut Console) -> anyhow::Result<Exit>
     if !is_shell && queries.is_empty() {
         return Err(with_help("the query is empty", "advisor sql PATH \"SELECT * FROM ranks\""));
     }
-    if queries.len() > 1 && (has_file || args.rows.format != RowFormat::Table) {
+    if queries.len() > 1 && (has_file || args.rows.format() != RowFormat::Table) {
         let subject = if has_file { "-o FILE" } else { "this format" };
         return Err(with_help(
             format!("{subject} takes the rows of one query, but there are {}", queries.len()),

@@ -114,7 +114,7 @@ impl CheckedRun {
     ) -> anyhow::Result<String> {
         let options = with_format(format, options);
         let CheckOptions(shown) = CheckOptions::parse(&self.args.paths[0], &options)?;
-        if shown.format == ReportFormat::Html {
+        if shown.format() == ReportFormat::Html {
             return self.html(&page::Options::default());
         }
         let mut context = report::ReportContext {
@@ -123,13 +123,13 @@ impl CheckedRun {
             query_options: shown.explain.then(|| command_options(&self.args.read).to_vec()),
             ..check::context(&self.args, &self.rules)
         };
-        if shown.full && shown.format == ReportFormat::Text {
+        if shown.full && shown.format() == ReportFormat::Text {
             let first = context.shown(self.report()).next();
             context.timelines = vec![timeline::lanes_of_first(&self.run, first)?];
         }
         let mut text = Vec::new();
         let layout = Layout::from(style.terminal);
-        report::write(&self.reports, &context, shown.format, layout, &mut text)?;
+        report::write(&self.reports, &context, shown.format(), layout, &mut text)?;
         style.apply(text)
     }
 

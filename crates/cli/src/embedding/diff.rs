@@ -101,7 +101,7 @@ impl ComparedRuns {
         let DiffOptions(shown) = DiffOptions::parse(&self.args.before, &self.args.after, &options)?;
         let DiffArgs { format, wide, limit, .. } = shown;
         let args = DiffArgs { format, wide, limit, ..self.args.clone() };
-        let terminal = style.terminal.filter(|_| args.format == DiffFormat::Text);
+        let terminal = style.terminal.filter(|_| args.format() == DiffFormat::Text);
         let (mut console, output) = buffered(terminal);
         self.compared.print(&args, &mut console)?;
         console.out.flush()?;

@@ -18,6 +18,18 @@ pub(crate) fn shorten(texts: &[String], width: usize, ellipsis: &str) -> Vec<Str
     separate(texts, best, width, ellipsis)
 }
 
+/// Cuts a text to `width` characters at the left. Its indentation stays, but for what takes more than half of the width.
+pub(crate) fn keep_end(text: &str, width: usize, ellipsis: &str) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let indent = text.chars().take_while(|&c| c == ' ').count().min(width / 2);
+    let kept = width.saturating_sub(indent + ellipsis.chars().count());
+    let end: String = text.chars().skip(length - kept).collect();
+    format!("{:indent$}{ellipsis}{end}", "")
+}
+
 /// Leaves out the middle, or the end if `head_share` is 1.
 fn cut(text: &str, width: usize, head_share: f64, ellipsis: &str) -> String {
     let length = text.chars().count();
@@ -78,7 +90,7 @@ fn common_prefix(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::shorten;
+    use super::{keep_end, shorten};
 
     fn cuts(texts: &[&str], width: usize) -> Vec<String> {
         let texts: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
@@ -94,6 +106,13 @@ mod tests {
             ["aten::mm", "aten::...ckward"]
         );
         assert_eq!(cuts(&["Größe"], 5), ["Größe"]);
+    }
+
+    #[test]
+    fn keep_end_keeps_the_indentation_and_the_end() {
+        assert_eq!(keep_end("  train.py:7", 12, "..."), "  train.py:7");
+        assert_eq!(keep_end("  /home/user/train.py:7", 16, "..."), "  .../train.py:7");
+        assert_eq!(keep_end(&format!("{:40}train.py:7", ""), 12, "…"), "      ….py:7");
     }
 
     #[test]

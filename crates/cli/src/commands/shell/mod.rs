@@ -24,7 +24,7 @@ use trace_advisor::ingest::TemporaryFolder;
 use trace_advisor::query::{Cancellation, Error, QueryHelp};
 use trace_advisor::{Run, query};
 
-use crate::args::{OutputArgs, RowFormat, RowOutputArgs};
+use crate::args::{FileFormat as _, OutputArgs, RowFormat, RowOutputArgs};
 use crate::commands::query::{row_count, row_count_line};
 use crate::commands::shell::command::{COMMANDS, Command};
 use crate::commands::shell::completion::Names;
@@ -46,7 +46,7 @@ const MAX_NESTED_FILES: usize = 16;
 
 /// Reads queries and commands from the terminal until the user quits.
 pub(crate) fn run(run: &Run, args: &RowOutputArgs, console: &mut Console) -> anyhow::Result<Exit> {
-    if args.format.is_binary() {
+    if args.format().is_binary() {
         let help = "advisor sql PATH QUERY --format FORMAT -o FILE";
         return Err(with_help("this format needs a query and a file", help));
     }
@@ -69,9 +69,10 @@ pub(crate) fn run(run: &Run, args: &RowOutputArgs, console: &mut Console) -> any
         run,
         interrupts: Interrupts::install()?,
         functions,
-        format: args.format,
+        format: args.format(),
         next_file: None,
         is_expanded: false,
+        is_wide: args.wide,
         shows_time: true,
         last_query: String::new(),
         to_edit: String::new(),
@@ -118,6 +119,7 @@ struct Shell<'a> {
     /// The file for the rows of the next query.
     next_file: Option<(RowFormat, OutputArgs)>,
     is_expanded: bool,
+    is_wide: bool,
     shows_time: bool,
     last_query: String,
     /// Text that the next prompt starts with.
@@ -164,8 +166,12 @@ impl Shell<'_> {
         let rows = row_count(&batches);
         let is_shown = output.file.is_none() && console.out_terminal.is_some();
         let limit = (is_shown && format == RowFormat::Table).then_some(TERMINAL_ROWS);
-        let is_expanded = self.is_expanded;
-        let options = RowOptions { limit, is_expanded, ..RowOptions::default() };
+        let options = RowOptions {
+            limit,
+            is_expanded: self.is_expanded,
+            is_wide: self.is_wide || output.file.is_some(),
+            ..RowOptions::default()
+        };
         self.interrupts.cancel_during(|cancellation| {
             let written = write_output(&output, format.audience(), console, |out, terminal| {
                 let mut out = Cancelable { out, cancellation };
@@ -229,14 +235,7 @@ impl Shell<'_> {
             let help = format!("`\\o --force {file}` overwrites it");
             return Err(with_help(format!("{file} already exists"), help));
         }
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        let format = match extension.unwrap_or_default() {
-            "csv" => RowFormat::Csv,
-            "json" => RowFormat::Json,
-            "parquet" => RowFormat::Parquet,
-            "arrow" => RowFormat::Arrow,
-            _ => self.format,
-        };
+        let format = RowFormat::of_file(&path).unwrap_or(self.format);
         let name = name_of(format);
         writeln!(console.out, "the rows of the next query go to {file}, as {name}")?;
         self.next_file = Some((format, OutputArgs { file: Some(path), force }));
@@ -284,7 +283,9 @@ fn print_help(out: &mut dyn Write) -> io::Result<()> {
 fn help_in_shell(help: &QueryHelp) -> String {
     match help {
         QueryHelp::Relations => "`\\d` lists tables and views".to_owned(),
-        QueryHelp::Columns(name) => format!("`\\d {name}` lists the columns"),
+        QueryHelp::Columns { text, relation: Some(name) } => {
+            format!("{text}: `\\d {name}` describes them")
+        }
         QueryHelp::Functions => "`\\df` lists the functions".to_owned(),
         help => help.to_string(),
     }

@@ -1,29 +1,17 @@
 //! Lists tables, views and functions for a terminal.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use trace_advisor::analyses::catalog;
 use trace_advisor::trace_model::suggest::nearest;
 use trace_advisor::trace_model::tables::TABLES;
 
-use crate::commands::tables::describe;
+use crate::commands::tables::{describe, write_index, write_names};
 use crate::diagnostics::with_help;
 
 /// Lists all tables and views, without a description: it fits a screen or two.
 pub(super) fn list(columns: usize, out: &mut dyn Write) -> anyhow::Result<()> {
-    writeln!(out, "Tables")?;
-    write_names("", 0, TABLES.iter().map(|table| table.name), columns, out)?;
-    let mut topics: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for view in catalog().views() {
-        topics.entry(view.topic()).or_default().push(&view.name);
-    }
-    let width = topics.keys().map(|topic| topic.len()).max().unwrap_or(0) + 2;
-    writeln!(out, "\nViews by topic")?;
-    for (topic, mut names) in topics {
-        names.sort_unstable();
-        write_names(topic, width, names, columns, out)?;
-    }
+    write_index(columns, out)?;
     writeln!(out, "\n`\\d NAME` describes one, `\\d WORD` lists those with a word in their name.")?;
     Ok(())
 }
@@ -70,34 +58,12 @@ pub(super) fn functions(
         let message = format!("no function has `{word}` in its name");
         return Err(with_help(message, "`\\df` lists the functions"));
     }
-    write_names("", 0, found, columns, out)
-}
-
-/// Writes a label of a width and names beside it, wrapped at `columns`.
-fn write_names<'a>(
-    label: &str,
-    width: usize,
-    names: impl IntoIterator<Item = &'a str>,
-    columns: usize,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let mut line = format!("  {label:width$}");
-    let indent = line.len();
-    for name in names {
-        if line.len() > indent && line.len() + name.len() > columns {
-            writeln!(out, "{}", line.trim_end())?;
-            line = " ".repeat(indent);
-        }
-        line.push_str(name);
-        line.push_str("  ");
-    }
-    writeln!(out, "{}", line.trim_end())?;
-    Ok(())
+    write_names(found, columns, out)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{find, list, write_names};
+    use super::{find, list};
 
     fn text(write: impl FnOnce(&mut dyn std::io::Write) -> anyhow::Result<()>) -> String {
         let mut out = Vec::new();
@@ -110,12 +76,6 @@ mod tests {
         let text = text(|out| list(60, out));
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         assert_eq!(text.split_whitespace().filter(|word| *word == "gpu_utilization").count(), 1);
-    }
-
-    #[test]
-    fn write_names_wraps_beside_the_label() {
-        let text = text(|out| write_names("ab", 4, ["one", "two", "three"], 14, out));
-        assert_eq!(text, "  ab  one  two\n      three\n");
     }
 
     #[test]

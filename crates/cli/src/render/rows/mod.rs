@@ -32,22 +32,42 @@ pub(crate) struct RowOptions<'a> {
     pub(crate) has_chosen_columns: bool,
     /// Whether a table shows each row as a list of its columns, with whole values.
     pub(crate) is_expanded: bool,
+    /// Whether a table has every name and column whole, however long its lines get.
+    pub(crate) is_wide: bool,
+}
+
+impl RowOptions<'_> {
+    /// Whether the view is about this column: its rows are sorted by it.
+    fn is_measure(&self, column: &str) -> bool {
+        self.view.is_some_and(|view| view.sort.iter().any(|name| name == column))
+    }
 }
 
 /// Cuts texts to `width` characters in the middle, so that different texts still differ.
 pub(crate) fn shorten(texts: &[String], width: usize, terminal: Option<Terminal>) -> Vec<String> {
-    let has_unicode = terminal.is_some_and(|terminal| terminal.has_unicode);
-    crate::render::shorten::shorten(texts, width, if has_unicode { "…" } else { "..." })
+    crate::render::shorten::shorten(texts, width, ellipsis(terminal))
 }
 
-/// Writes the rows of `batches` in `format`.
+/// Cuts texts to `width` characters at the left, after their indentation.
+fn keep_ends(texts: &[String], width: usize, terminal: Option<Terminal>) -> Vec<String> {
+    let cut = |text: &String| crate::render::shorten::keep_end(text, width, ellipsis(terminal));
+    texts.iter().map(cut).collect()
+}
+
+fn ellipsis(terminal: Option<Terminal>) -> &'static str {
+    let has_unicode = terminal.is_some_and(|terminal| terminal.has_unicode);
+    if has_unicode { "…" } else { "..." }
+}
+
+/// Writes the rows of `batches` in `format`, with whole names unless a terminal shows them.
 pub(crate) fn write(
     batches: &[RecordBatch],
     format: RowFormat,
     out: &mut (dyn Write + Send),
     terminal: Option<Terminal>,
 ) -> anyhow::Result<()> {
-    write_with(batches, format, RowOptions::default(), out, terminal)
+    let options = RowOptions { is_wide: terminal.is_none(), ..RowOptions::default() };
+    write_with(batches, format, options, out, terminal)
 }
 
 /// Writes the rows of `batches` in `format`, as `options` say.

@@ -1,7 +1,8 @@
 //! Rows as aligned columns, or as one line per column.
 //!
-//! A pipe or a file gets every row and name. A terminal gets what fits into its width: long texts are cut in the middle,
-//! columns without values are left out, and then columns from the right, each with a note.
+//! A pipe or a file gets every row and column, but no longer texts than a terminal of the usual width. A terminal gets what
+//! fits: long texts are cut in the middle, columns without values are left out, and then columns from the right, each with a
+//! note. A single row has no columns without values anywhere.
 
 use std::io::Write;
 
@@ -13,7 +14,7 @@ use trace_advisor::arrow;
 use trace_advisor::trace_model::Unit;
 
 use super::cells::TextColumn;
-use super::{RowOptions, shorten};
+use super::{RowOptions, keep_ends, shorten};
 use crate::console::Terminal;
 use crate::render::layout::wrapped_for;
 use crate::render::sanitize::{sanitize, sanitize_lines};
@@ -23,6 +24,8 @@ use crate::render::value::{plural, thousands};
 const GAP: usize = 2;
 /// A text is not cut to fewer characters.
 const MIN_TEXT: usize = 16;
+/// Columns that name the place of a row, of which the end says most: they are kept rather than the first text.
+const PLACES: [&str; 3] = ["frame", "stack", "place"];
 /// A single row of more columns is printed as one line per column.
 const MAX_COLUMNS_OF_ONE_ROW: usize = 4;
 /// The documentation of a column is not cut to fewer characters.
@@ -65,24 +68,29 @@ pub(super) fn write(
         });
     }
     let is_view = options.view.is_some();
-    if terminal.is_some() && is_view && !options.has_chosen_columns {
+    let screen = terminal.filter(|_| !options.is_wide);
+    let is_one =
+        |columns: &[TextColumn]| shown == 1 && is_view && columns.len() > MAX_COLUMNS_OF_ONE_ROW;
+    let is_short = screen.is_some() || is_one(&columns) && !options.is_wide;
+    if is_short && is_view && !options.has_chosen_columns {
         let before = columns.len();
-        columns.retain(|column| !column.is_empty);
+        columns.retain(|column| !column.is_empty || options.is_measure(&column.name));
         if before > columns.len() {
             let hidden = plural(before - columns.len(), "column");
-            notes.push(format!("{hidden} without values hidden (--columns all shows all)"));
+            notes.push(format!("{hidden} of 0 or without values hidden (--columns all shows all)"));
         }
     }
-    let is_one_of_many = shown == 1 && is_view && columns.len() > MAX_COLUMNS_OF_ONE_ROW;
-    let is_too_wide =
-        terminal.is_some_and(|terminal| least_width(&columns, terminal) > terminal.columns);
+    let is_too_wide = screen.is_some_and(|screen| least_width(&columns, screen) > screen.columns);
     if options.is_expanded {
         write_lines(&columns, shown, options, out, None)?;
-    } else if is_one_of_many || is_too_wide && (shown == 1 || options.has_chosen_columns) {
-        write_lines(&columns, shown, options, out, terminal)?;
+    } else if is_one(&columns) || is_too_wide && (shown == 1 || options.has_chosen_columns) {
+        write_lines(&columns, shown, options, out, screen)?;
     } else {
-        if let Some(terminal) = terminal {
-            notes.extend(fit(&mut columns, options, terminal));
+        if let Some(screen) = screen {
+            notes.extend(fit(&mut columns, options, screen));
+        } else if !options.is_wide && cut_texts(&mut columns, PAGE) {
+            notes
+                .push("long texts are cut (--wide, -f csv and -f json have them whole)".to_owned());
         }
         write_table(&columns, shown, out)?;
     }
@@ -131,16 +139,20 @@ fn least_width(columns: &[TextColumn], terminal: Terminal) -> usize {
     line_width(least_widths(columns, terminal).into_iter())
 }
 
-/// Leaves out columns from the right, but for the name and the main measure, until a line fits, and cuts texts. Returns
-/// what to note.
+/// What files and pipes cut texts for.
+const PAGE: Terminal = Terminal { columns: Terminal::DEFAULT_COLUMNS, has_unicode: false };
+
+/// Leaves out columns from the right, but for the name or place and the main measure, until a line fits, and cuts texts.
+/// Returns what to note.
 fn fit(
     columns: &mut Vec<TextColumn>,
     options: RowOptions<'_>,
     terminal: Terminal,
 ) -> Option<String> {
     let measure = options.view.and_then(|view| view.sort.first()).cloned();
-    let name = columns.iter().find(|column| !column.is_number).map(|column| column.name.clone());
-    let kept = [measure, name];
+    let place = columns.iter().find(|column| PLACES.contains(&column.name.as_str()));
+    let name = place.or_else(|| columns.iter().find(|column| !column.is_number));
+    let kept = [measure, name.map(|column| column.name.clone())];
     let mut hidden = Vec::new();
     while least_width(columns, terminal) > terminal.columns {
         let is_kept = |column: &TextColumn| kept.iter().flatten().any(|name| *name == column.name);
@@ -151,14 +163,17 @@ fn fit(
     cut_texts(columns, terminal);
     hidden.reverse();
     let names = hidden.join(", ");
-    let how = if options.view.is_some() { " (--columns NAME,... picks columns)" } else { "" };
+    let how = match options.view {
+        Some(_) => " (--columns NAME,... picks columns, --wide shows all)",
+        None => "",
+    };
     (!hidden.is_empty()).then(|| {
         format!("{} hidden for lack of width: {names}{how}", plural(hidden.len(), "column"))
     })
 }
 
-/// Cuts the longest texts to the same width, the largest at which a line fits.
-fn cut_texts(columns: &mut [TextColumn], terminal: Terminal) {
+/// Cuts the longest texts to the same width, the largest at which a line fits. Returns whether any is cut.
+fn cut_texts(columns: &mut [TextColumn], terminal: Terminal) -> bool {
     let least = least_widths(columns, terminal);
     let natural: Vec<usize> = columns.iter().map(|column| column.width).collect();
     let widths_at = |limit: usize| {
@@ -166,12 +181,19 @@ fn cut_texts(columns: &mut [TextColumn], terminal: Terminal) {
     };
     let fits = |limit: &usize| line_width(widths_at(*limit)) <= terminal.columns;
     let limit = (MIN_TEXT..=terminal.columns).rev().find(fits).unwrap_or(MIN_TEXT);
+    let mut is_cut = false;
     for (column, width) in columns.iter_mut().zip(widths_at(limit)) {
         if column.width > width {
-            column.cells = shorten(&column.cells, width, Some(terminal));
+            column.cells = if PLACES.contains(&column.name.as_str()) {
+                keep_ends(&column.cells, width, Some(terminal))
+            } else {
+                shorten(&column.cells, width, Some(terminal))
+            };
             column.width = width;
+            is_cut = true;
         }
     }
+    is_cut
 }
 
 fn write_table(columns: &[TextColumn], rows: usize, out: &mut dyn Write) -> std::io::Result<()> {
