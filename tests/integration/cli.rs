@@ -259,9 +259,26 @@ fn rates_count_verdicts_over_runs() {
 }
 
 #[test]
-fn shipped_rules_pass_their_tests() {
+fn shipped_rules_pass_their_tests_and_are_counted() {
     let output = sandbox().run(&["rules", "test"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let (_, counts) = said.trim_end().rsplit_once(" rules: ").expect(said);
+    let numbers = counts.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
+    let numbers: Vec<usize> = numbers.collect();
+    assert!(counts.contains(" of runs, ") && counts.contains(" of comparisons, "), "{counts}");
+    assert!(counts.ends_with(" in preview)"), "{counts}");
+    assert!(numbers.len() == 4 && numbers[0] == numbers[1..].iter().sum::<usize>(), "{counts}");
+}
+
+#[test]
+fn explain_without_a_rule_lists_the_rules() {
+    let sandbox = sandbox();
+    let explained = sandbox.run(&["explain", "--no-config"]);
+    assert_eq!(explained.status.code(), Some(0), "{}", text(&explained.stderr));
+    let listed = sandbox.run(&["rules", "list", "--no-config"]);
+    let hint = "\n`advisor explain CODE` explains a rule.\n";
+    assert_eq!(text(&explained.stdout), text(&listed.stdout).to_owned() + hint);
 }
 
 #[test]
@@ -390,6 +407,29 @@ fn wrong_names_suggest_right_ones() {
 }
 
 #[test]
+fn wrong_columns_suggest_right_ones_and_list_all() {
+    let sandbox = sandbox();
+    let said = |args: &[&str]| {
+        let output = sandbox.run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        text(&output.stderr).to_owned()
+    };
+    let sql = said(&["sql", "run", "SELECT start_ns FROM kernels"]);
+    assert!(sql.contains("did you mean `ts_ns`? The columns are ts_ns, "), "{sql}");
+    assert!(sql.contains(" more: `advisor tables kernels` describes them"), "{sql}");
+    for near in ["duration", "total_ns"] {
+        let sort = said(&["analyze", "gpu_kernels", "run", "--sort", near]);
+        assert!(sort.contains("did you mean `sum_ns`? The columns are sum_ns, "), "{sort}");
+    }
+    let columns = said(&["analyze", "gpu_kernels", "run", "--columns", "end"]);
+    assert!(columns.contains("help: the columns are rank, name, kind, "), "{columns}");
+    let table = said(&["tables", "gpu_util"]);
+    assert!(table.contains("there are gpu_utilization, "), "{table}");
+    let relation = said(&["sql", "run", "SELECT * FROM gpu_util"]);
+    assert!(relation.contains("there are `gpu_utilization`, "), "{relation}");
+}
+
+#[test]
 fn analyze_takes_path_and_name_in_either_order() {
     let sandbox = sandbox();
     let one = sandbox.run(&["analyze", "run", "step_time", "-f", "csv"]);
@@ -483,11 +523,43 @@ fn set_changes_parameters_of_views() {
 fn tables_describes_tables_and_runs() {
     let sandbox = sandbox();
     let overview = sandbox.run(&["tables"]);
-    assert!(text(&overview.stdout).contains("kernels "));
+    let index = text(&overview.stdout);
+    assert!(index.starts_with("Start here\n  step_time  "), "{index}");
+    assert!(index.len() < 12_000 && index.lines().all(|line| line.len() <= 120), "{index}");
+    let words: std::collections::BTreeSet<&str> = index.split_whitespace().collect();
     let all = sandbox.run(&["tables", "--all"]);
-    assert!(all.stdout.len() > 3 * overview.stdout.len());
+    let names = text(&all.stdout).lines().filter(|line| !line.starts_with(' '));
+    let names: Vec<&str> = names.filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+    assert!(names.len() > 200 && names.iter().all(|name| words.contains(name)), "{names:?}");
     transcript!("tables", sandbox.transcript(&["tables", "steps"]));
     transcript!("tables_run", sandbox.transcript(&["tables", "run"]));
+}
+
+#[test]
+fn tables_describes_a_table_of_a_run() {
+    let sandbox = sandbox();
+    let plain = sandbox.run(&["tables", "kernels"]);
+    let held = sandbox.run(&["tables", "run", "kernels"]);
+    assert_eq!(held.status.code(), Some(0), "{}", text(&held.stderr));
+    assert_eq!(held.stdout, sandbox.run(&["tables", "kernels", "run"]).stdout);
+    let count = sandbox.run(&["sql", "run", "SELECT count(*) AS n FROM kernels", "-f", "csv"]);
+    let count: usize = text(&count.stdout).trim_start_matches("n\n").trim_end().parse().unwrap();
+    let held = text(&held.stdout);
+    let last = held.lines().last().unwrap().replace(',', "");
+    assert_eq!(last, format!("  {count} rows in this run"), "{held}");
+    let marked = |name: &str| {
+        let line = held.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
+        line.unwrap().contains("[no values] ")
+    };
+    assert!(!marked("dur_ns") && marked("graph_node_id"), "{held}");
+    assert_eq!(
+        held.replace("[no values] ", "").lines().count(),
+        text(&plain.stdout).lines().count() + 1
+    );
+    let view = sandbox.run(&["tables", "run", "step_time"]);
+    assert!(text(&view.stdout).contains(" rows in this run"), "{}", text(&view.stdout));
+    let wrong = sandbox.transcript(&["tables", "run", "kernles"]);
+    assert!(wrong.contains("did you mean `kernels`?"), "{wrong}");
 }
 
 #[test]

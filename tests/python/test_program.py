@@ -45,6 +45,11 @@ def test_a_closed_pipe_ends_without_noise(sample: Path) -> None:
     assert output.stdout.count("\n") == 1 and output.stderr == ""
 
 
+def test_the_manual_page_is_installed() -> None:
+    page = Path(sys.prefix) / "share/man/man1/advisor.1"
+    assert page.read_text() == run(SCRIPTS / "advisor", "man").stdout
+
+
 def test_colors(sample: Path) -> None:
     always = run(SCRIPTS / "advisor", "--color", "always", "check", sample)
     assert "\x1b[" in always.stdout

@@ -46,6 +46,57 @@ fn files_that_exist_are_refused_before_the_run_is_read() {
 }
 
 #[test]
+fn the_ending_of_a_file_chooses_its_format() {
+    let sandbox = Sandbox::with_run();
+    let check = ["check", "run", "--exit-zero", "-o"];
+    let sql = ["sql", "run", "SELECT 1 AS one", "-o"];
+    let analyze = ["analyze", "step_time", "run", "-o"];
+    let diff = ["diff", "run", "run", "-o"];
+    let stats = ["rules", "stats", "run", "--no-times", "-o"];
+    for (command, file, beginning) in [
+        (&check[..], "c.html", "<!doctype html>"),
+        (&check, "c.json", "{\n"),
+        (&check, "c.jsonl", "{\""),
+        (&check, "c.md", "#"),
+        (&check, "c.sarif", "{\n"),
+        (&check, "c.xml", "<?xml"),
+        (&check, "c.csv", "run,"),
+        (&check, "upper.JSON", "{\n"),
+        (&check, "c", "run:"),
+        (&sql, "s.csv", "one\n1\n"),
+        (&sql, "s.json", "[{\"one\":1}]"),
+        (&sql, "s.parquet", "PAR1"),
+        (&sql, "s.arrow", "ARROW1"),
+        (&sql, "s.txt", "one\n  1\n"),
+        (&sql, "s.out", "one\n  1\n"),
+        (&analyze, "a.csv", "rank,step,"),
+        (&diff, "d.html", "<!doctype html>"),
+        (&diff, "d.json", "{\n"),
+        (&diff, "d.csv", "level,"),
+        (&stats, "r.json", "{\n"),
+    ] {
+        succeeds(&sandbox, &[command, &[file]].concat());
+        let content = fs::read(sandbox.path(file)).unwrap();
+        let start = String::from_utf8_lossy(&content[..content.len().min(100)]).into_owned();
+        assert!(start.to_lowercase().starts_with(&beginning.to_lowercase()), "{file}: {start}");
+    }
+    // What is asked for wins.
+    succeeds(&sandbox, &[&check[..], &["text.json", "-f", "text"]].concat());
+    assert!(fs::read_to_string(sandbox.path("text.json")).unwrap().starts_with("run:"));
+    for (command, file, endings) in [
+        (&check[..], "c.svg", ".html, "),
+        (&sql, "s.html", ".csv, .json, "),
+        (&sql, "s.csv.gz", ".csv, .json, "),
+        (&analyze, "a.md", ".csv, .json, "),
+        (&diff, "d.sarif", ".html, "),
+    ] {
+        let said = fails(&sandbox, &[command, &[file]].concat());
+        assert!(said.contains("does not write .") && said.contains(endings), "{file}: {said}");
+        assert!(!sandbox.path(file).exists(), "{file}");
+    }
+}
+
+#[test]
 fn files_of_users_with_predictable_names_stay() {
     let sandbox = Sandbox::with_run();
     for (args, outputs) in trace_commands(&sandbox) {

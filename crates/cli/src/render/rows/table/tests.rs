@@ -12,7 +12,7 @@ const ADD: &str =
 const MUL: &str =
     "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float> >(int)";
 
-fn text(values: &[&str]) -> ArrayRef {
+fn text_column(values: &[&str]) -> ArrayRef {
     Arc::new(StringArray::from(values.to_vec()))
 }
 
@@ -43,8 +43,8 @@ fn of_view(name: &str) -> RowOptions<'static> {
 fn kernels() -> Vec<(&'static str, ArrayRef)> {
     vec![
         ("rank", ints(&[0, 0])),
-        ("name", text(&[ADD, MUL])),
-        ("kind", text(&["computation", "computation"])),
+        ("name", text_column(&[ADD, MUL])),
+        ("kind", text_column(&["computation", "computation"])),
         ("call_count", ints(&[12_000, 7])),
         ("sum_ns", ints(&[45_530_000, 1_200_000])),
         ("std_ns", ints(&[0, 0])),
@@ -53,16 +53,82 @@ fn kernels() -> Vec<(&'static str, ArrayRef)> {
 }
 
 #[test]
-fn a_pipe_gets_whole_names_and_all_columns() {
+fn a_pipe_gets_all_columns_and_long_names_cut() {
     let text = print(kernels(), of_view("gpu_kernels"), None);
-    assert_eq!(
-        text.lines().map(str::len).max(),
-        Some(text.lines().next().unwrap().len()),
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[..3].iter().all(|line| line.len() <= 100), "{text}");
+    assert!(lines[1].contains("AddFunctor<float>") && lines[2].contains("MulFunctor"), "{text}");
+    assert!(
+        text.contains("std_ns") && text.contains("12,000") && !text.contains("hidden"),
         "{text}"
     );
-    assert!(text.contains(ADD) && text.contains(MUL) && text.contains("std_ns"), "{text}");
     assert!(text.contains(" 45.53 ms") && text.contains("  1.20 ms"), "{text}");
-    assert!(text.contains("12,000") && !text.contains("hidden"), "{text}");
+    assert_eq!(lines[3], "long texts are cut (--wide, -f csv and -f json have them whole)");
+    let short = vec![("name", text_column(&["aten::mm"]))];
+    assert_eq!(print(short, RowOptions::default(), None), "name\naten::mm\n");
+}
+
+#[test]
+fn wide_tables_are_whole_everywhere() {
+    let wide = RowOptions { is_wide: true, ..of_view("gpu_kernels") };
+    let text = print(kernels(), wide, None);
+    assert!(text.contains(ADD) && text.contains(MUL) && text.contains("std_ns"), "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert_eq!(print(kernels(), wide, terminal(40)), text);
+}
+
+#[test]
+fn a_single_row_leaves_zeros_out_everywhere() {
+    let row = || {
+        vec![
+            ("rank", ints(&[0])),
+            ("device", ints(&[0])),
+            ("window_ns", ints(&[7_000])),
+            ("busy_ns", ints(&[7_000])),
+            ("idle_ns", ints(&[0])),
+            ("graph_launch_count", ints(&[0])),
+            ("step_count", ints(&[3])),
+        ]
+    };
+    for terminal in [None, terminal(100)] {
+        let text = print(row(), of_view("gpu_utilization"), terminal);
+        assert!(!text.contains("idle_ns") && !text.contains("graph_launch_count"), "{text}");
+        assert!(text.contains("rank") && text.contains("step_count"), "{text}");
+        let note = "2 columns of 0 or without values hidden (--columns all shows all)\n";
+        assert!(text.ends_with(note), "{text}");
+    }
+    let all = RowOptions { has_chosen_columns: true, ..of_view("gpu_utilization") };
+    assert!(print(row(), all, None).contains("idle_ns"));
+    let wide = RowOptions { is_wide: true, ..of_view("gpu_utilization") };
+    assert!(print(row(), wide, None).contains("idle_ns"));
+}
+
+#[test]
+fn the_measure_of_a_view_stays_even_if_it_is_zero() {
+    let rows = vec![
+        ("name", text_column(&["a", "b"])),
+        ("sum_ns", ints(&[0, 0])),
+        ("std_ns", ints(&[0, 0])),
+    ];
+    let text = print(rows, of_view("gpu_kernels"), terminal(100));
+    assert!(text.starts_with("name  sum_ns\na          0\n"), "{text}");
+}
+
+#[test]
+fn the_place_of_a_row_is_left_out_last_and_keeps_its_end() {
+    let rows = vec![
+        ("rank", ints(&[0, 0])),
+        ("memory", text_column(&["cuda:0", "cuda:0"])),
+        ("bytes", ints(&[3 << 30, 1 << 30])),
+        ("self_bytes", ints(&[5, 1 << 30])),
+        ("depth", ints(&[0, 1])),
+        ("frame", text_column(&["main.py:1 run", "  /home/user/project/train.py:112 forward"])),
+    ];
+    let text = print(rows, of_view("memory_flame_graph"), terminal(40));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "rank  memory     bytes  frame");
+    assert_eq!(lines[2], "   0  cuda:0  1.00 GiB    ...112 forward");
 }
 
 #[test]
@@ -73,7 +139,7 @@ fn a_terminal_gets_what_fits() {
 rank  name                                              kind         call_count    sum_ns    mean_ns
    0  void at::native::vector...dFunctor<float> >(int)  computation      12,000  45.53 ms    3.79 us
    0  void at::native::vector...lFunctor<float> >(int)  computation           7   1.20 ms  171.43 us
-1 column without values hidden (--columns all shows all)
+1 column of 0 or without values hidden (--columns all shows all)
 "
     );
     let narrow = print(kernels(), of_view("gpu_kernels"), terminal(40));
@@ -121,7 +187,7 @@ fn a_single_row_of_a_view_is_one_line_per_column_with_its_meaning() {
             ("device", ints(&[0])),
             ("window_ns", ints(&[774_556_667])),
             ("idle_ns", ints(&[272_769_000])),
-            ("unattributed_cause", text(&["first_launch"])),
+            ("unattributed_cause", text_column(&["first_launch"])),
         ]
     };
     assert_eq!(
@@ -144,7 +210,7 @@ unattributed_cause  first_launch  cause of most of that, see idle_gap_causes
 fn the_name_and_the_main_measure_are_left_out_last() {
     let rows = vec![
         ("rank", ints(&[0, 0])),
-        ("name", text(&["aten::cudnn_convolution_backward_input", "aten::mm"])),
+        ("name", text_column(&["aten::cudnn_convolution_backward_input", "aten::mm"])),
         ("host_self_ns", ints(&[29_300_000, 5_000_000])),
         ("device_self_ns", ints(&[131_000_000, 14_000_000])),
     ];
