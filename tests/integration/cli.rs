@@ -426,7 +426,7 @@ fn wrong_columns_suggest_right_ones_and_list_all() {
     let table = said(&["tables", "gpu_util"]);
     assert!(table.contains("there are gpu_utilization, "), "{table}");
     let relation = said(&["sql", "run", "SELECT * FROM gpu_util"]);
-    assert!(relation.contains("there are `gpu_utilization`, "), "{relation}");
+    assert!(relation.contains("there are `gpu_utilization"), "{relation}");
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn queries_span_lines_and_words_of_other_shells_are_understood() {
         shell.answer("list tables and views, describe one");
     }
     shell.line(".tables");
-    shell.wait_for("Views by topic");
+    shell.wait_for("Tables, as they were recorded");
     shell.answer("lists those with a word in their name");
     shell.line("\\d utilization");
     shell.answer("gpu_utilization_series");

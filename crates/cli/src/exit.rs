@@ -1,4 +1,4 @@
-//! Exit codes. The README lists under "In CI" which command exits with which code.
+//! Exit codes. `docs/ci.md` lists which command exits with which code.
 
 use std::process::ExitCode;
 

@@ -26,12 +26,12 @@ pub enum QueryHelp {
     Advice(String),
     /// A list of the tables and views.
     Relations,
-    /// The columns that there are, and the table or view that describes them, if there is one.
+    /// The columns of a table or view.
     Columns {
         /// What is meant, if known, and the names of columns.
         text: String,
         /// The table or view.
-        relation: Option<String>,
+        relation: String,
     },
     /// A list of the functions.
     Functions,
@@ -42,9 +42,8 @@ impl fmt::Display for QueryHelp {
         match self {
             Self::Advice(text) => f.write_str(text),
             Self::Relations => f.write_str("`advisor tables` lists tables and views"),
-            Self::Columns { text, relation: None } => f.write_str(text),
-            Self::Columns { text, relation: Some(name) } => {
-                write!(f, "{text}: `advisor tables {name}` describes them")
+            Self::Columns { text, relation } => {
+                write!(f, "{text}: `advisor tables {relation}` describes them")
             }
             Self::Functions => f.write_str("the query `SHOW FUNCTIONS` lists the functions"),
         }

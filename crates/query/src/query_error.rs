@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use trace_model::suggest::{column_help, nearest_column};
-use trace_model::tables::TABLES;
+use trace_model::tables::{self, TABLES};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, UnknownRelation, similar};
@@ -37,6 +37,16 @@ impl KnownNames<'_> {
 
     fn functions(&self) -> BTreeSet<&str> {
         functions(self.state)
+    }
+
+    /// Whether the columns are of this table or view; those of a subquery over it may be others.
+    fn has_columns(&self, relation: &str, columns: &[&str]) -> bool {
+        let known: BTreeSet<&str> = match (tables::find(relation), self.catalog.find(relation)) {
+            (Some(table), _) => table.columns.iter().map(|column| column.name).collect(),
+            (_, Some(view)) => view.columns.iter().map(|column| column.name.as_str()).collect(),
+            (None, None) => return false,
+        };
+        columns.iter().all(|column| known.contains(column))
     }
 }
 
@@ -66,7 +76,7 @@ pub(crate) fn explain(
             None => (span, inner.to_string(), None),
         },
         DataFusionError::SchemaError(inner, _) => {
-            let (message, help) = schema_error(inner, sql, span.clone());
+            let (message, help) = schema_error(inner, sql, span.clone(), names);
             (span, message, help)
         }
         DataFusionError::Plan(message) | DataFusionError::Internal(message) => {
@@ -128,11 +138,12 @@ fn schema_error(
     error: &SchemaError,
     sql: &str,
     span: Option<Range<usize>>,
+    names: &KnownNames<'_>,
 ) -> (String, Option<QueryHelp>) {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             let written = span.and_then(|span| sql.get(span)).unwrap_or_default();
-            unknown_column(field, valid_fields, written, sql)
+            unknown_column(field, valid_fields, written, sql, names)
         }
         SchemaError::AmbiguousReference { field } => {
             let name = &field.name;
@@ -150,6 +161,7 @@ fn unknown_column(
     valid: &[Column],
     written: &str,
     sql: &str,
+    names: &KnownNames<'_>,
 ) -> (String, Option<QueryHelp>) {
     let name = &column.name;
     let tables: BTreeSet<&str> =
@@ -175,7 +187,10 @@ fn unknown_column(
         QueryHelp::Advice(format!("use single quotes for text: '{text}'"))
     } else {
         let text = column_help(name, near, &candidates);
-        QueryHelp::Columns { text, relation: only_relation(sql) }
+        match only_relation(sql).filter(|relation| names.has_columns(relation, &candidates)) {
+            Some(relation) => QueryHelp::Columns { text, relation },
+            None => QueryHelp::Advice(text),
+        }
     };
     (format!("there is no column `{name}`"), Some(help))
 }

@@ -68,7 +68,7 @@ pub fn nearest_column<'a>(word: &str, columns: &[&'a str]) -> Option<&'a str> {
     let Some((stem, suffix)) = lower.rsplit_once('_').filter(|_| has_unit(&lower)) else {
         return nearest(word, columns.iter().copied());
     };
-    let stems = columns.iter().filter_map(|column| Some(column.rsplit_once('_')?));
+    let stems = columns.iter().filter_map(|column| column.rsplit_once('_'));
     let near = nearest(stem, stems.filter(|(_, unit)| *unit == suffix).map(|(stem, _)| stem))?;
     find(&format!("{near}_{suffix}"))
 }

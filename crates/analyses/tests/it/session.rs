@@ -188,10 +188,16 @@ fn query_errors_are_explained() {
             "the columns are rank, ",
         ),
         (
-            "SELECT 1 FROM utilization",
-            "utilization",
-            "no table or view `utilization`",
-            "there are `gpu_utilization`, ",
+            "SELECT xyzzy FROM (SELECT name AS n FROM kernels)",
+            "xyzzy",
+            "no column `xyzzy`",
+            "the columns are n",
+        ),
+        (
+            "SELECT 1 FROM gpu_util",
+            "gpu_util",
+            "no table or view `gpu_util`",
+            "there are `gpu_utilization",
         ),
         (
             "SELECT name\nFROM kernel",

@@ -36,19 +36,16 @@ pub(crate) fn run(args: &ManArgs, console: &mut Console) -> anyhow::Result<Exit>
 /// The command of these words, from `program` down.
 fn find(program: clap::Command, words: &[String]) -> anyhow::Result<clap::Command> {
     words.iter().try_fold(program, |command, word| {
-        let below = command.get_subcommands().filter(|below| !below.is_hide_set());
-        let names: Vec<&str> = below.map(clap::Command::get_name).collect();
-        match command.find_subcommand(word) {
-            Some(found) => Ok(found.clone()),
-            None => {
-                let help = match nearest(word, names.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None if names.is_empty() => "it has no commands below it".to_owned(),
-                    None => format!("there are {}", names.join(", ")),
-                };
-                Err(with_help(format!("{} has no command `{word}`", command.get_name()), help))
-            }
-        }
+        command.find_subcommand(word).cloned().ok_or_else(|| {
+            let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+            let names: Vec<&str> = below.map(clap::Command::get_name).collect();
+            let help = match nearest(word, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if names.is_empty() => "it has no commands below it".to_owned(),
+                None => format!("there are {}", names.join(", ")),
+            };
+            with_help(format!("{} has no command `{word}`", command.get_name()), help)
+        })
     })
 }
 

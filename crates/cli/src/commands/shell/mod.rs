@@ -283,8 +283,8 @@ fn print_help(out: &mut dyn Write) -> io::Result<()> {
 fn help_in_shell(help: &QueryHelp) -> String {
     match help {
         QueryHelp::Relations => "`\\d` lists tables and views".to_owned(),
-        QueryHelp::Columns { text, relation: Some(name) } => {
-            format!("{text}: `\\d {name}` describes them")
+        QueryHelp::Columns { text, relation } => {
+            format!("{text}: `\\d {relation}` describes them")
         }
         QueryHelp::Functions => "`\\df` lists the functions".to_owned(),
         help => help.to_string(),
