@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use quick_xml::events::Event;
+
 use crate::support::sandbox::Sandbox;
 
 /// A run of a program on the CPU: two steps with operators on one thread.
@@ -49,6 +51,38 @@ fn timeline_marks_the_first_finding_in_its_step() {
     assert_eq!(output.stdout, sandbox.run(&["timeline", "run"]).stdout);
     printed(&sandbox.run(&["timeline", "run", "-o", "drawn.txt"]));
     assert_eq!(fs::read_to_string(sandbox.path("drawn.txt")).unwrap(), drawn);
+}
+
+/// The picture is well-formed, the same for the ending of the file and the option, and marks the finding within its lanes.
+#[test]
+fn timeline_is_a_picture_in_svg_files() {
+    let sandbox = Sandbox::with_run();
+    printed(&sandbox.run(&["timeline", "run", "-o", "step.svg"]));
+    let picture = fs::read_to_string(sandbox.path("step.svg")).unwrap();
+    assert_eq!(printed(&sandbox.run(&["timeline", "run", "-f", "svg"])), picture);
+    let mut reader = quick_xml::Reader::from_str(&picture);
+    let (mut classes, mut texts) = (Vec::new(), Vec::new());
+    loop {
+        match reader.read_event().unwrap() {
+            Event::Empty(tag) if tag.name().as_ref() == b"rect" => {
+                let class = tag.try_get_attribute("class").unwrap().unwrap();
+                classes.push(String::from_utf8(class.value.into_owned()).unwrap());
+            }
+            Event::Text(text) => texts.push(String::from_utf8(text.to_vec()).unwrap()),
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    for class in ["mark", "host", "compute", "wait"] {
+        assert!(classes.iter().any(|found| found == class), "{class}: {classes:?}");
+    }
+    for text in ["GPU 0 busy", "GPU 0 waits", "data loading"] {
+        assert!(texts.iter().any(|found| found == text), "{text}: {texts:?}");
+    }
+    assert!(texts.iter().any(|text| text.starts_with("IN001: Steps wait")), "{texts:?}");
+    let output = sandbox.run(&["timeline", "run", "-o", "step.png"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains(".svg"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -36,6 +36,9 @@ def test_timeline_is_that_of_the_program(sample: Path) -> None:
     step = report.timeline("IN001", step=5, width=40)
     assert step.startswith("rank 0, step 5: ") and max(map(len, step.splitlines())) <= 40
     assert "\x1b[" in report.timeline(color=True)
+    assert report.timeline(format="svg") == program("timeline", sample, "-f", "svg")
+    with pytest.raises(ta.AdvisorError, match="invalid variant: png"):
+        report.timeline(format="png")
     with pytest.raises(ta.AdvisorError, match="has no step 99"):
         report.timeline(step=99)
 

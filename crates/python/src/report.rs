@@ -51,11 +51,12 @@ impl Report {
         block_on(py, &Watch::NOTHING, move || checked.render(&format, &options, style))
     }
 
-    /// A step as lanes of characters, with a finding marked.
-    #[pyo3(signature = (rule = None, step = None, columns = None, color = false))]
+    /// A step as lanes of characters or as SVG, with a finding marked.
+    #[pyo3(signature = (format, rule = None, step = None, columns = None, color = false))]
     fn timeline(
         &self,
         py: Python<'_>,
+        format: String,
         rule: Option<String>,
         step: Option<i64>,
         columns: Option<usize>,
@@ -63,7 +64,9 @@ impl Report {
     ) -> PyResult<String> {
         let checked = Arc::clone(&self.checked);
         let style = style(columns, color);
-        block_on(py, &Watch::NOTHING, move || checked.timeline(rule.as_deref(), step, style))
+        block_on(py, &Watch::NOTHING, move || {
+            checked.timeline(rule.as_deref(), step, &format, style)
+        })
     }
 
     /// A finding in full, as text.

@@ -176,21 +176,22 @@ class Report(Document["_native.Report"]):
 
     def timeline(
         self, finding: Finding | str | None = None, *, step: int | None = None,
-        color: bool = False, width: int | None = None,
+        format: str = "text", color: bool = False, width: int | None = None,
     ) -> str:
-        """A step as lanes of characters: threads, launches, streams, waits. `advisor timeline` prints it.
+        """A step as lanes of threads, launches, streams and waits. `advisor timeline` prints it.
 
         Args:
             finding: The finding to mark, or the code or name of its rule; by default the first one.
             step: The step to draw; by default the one in which the finding is worst.
-            color: With ANSI escapes.
-            width: Characters per line, from 40 to 200; 100 by default.
+            format: "text" (lanes of characters) or "svg" (a picture: `IPython.display.SVG` shows it in a notebook).
+            color: Text with ANSI escapes.
+            width: Characters per line of text, from 40 to 200; 100 by default.
 
         Raises:
-            AdvisorError: If there is no such finding or step, or the run has no timeline, such as a memory snapshot.
+            AdvisorError: If there is no such finding, step or format, or the run has no timeline, such as a memory snapshot.
         """
         rule = finding.code if isinstance(finding, Finding) else finding
-        return self._native.timeline(rule, step, width, color)
+        return self._native.timeline(format, rule, step, width, color)
 
     def sarif(self) -> str:
         """The report in SARIF 2.1.0, for code scanning."""

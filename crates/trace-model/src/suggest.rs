@@ -65,6 +65,12 @@ pub fn nearest_column<'a>(word: &str, columns: &[&'a str]) -> Option<&'a str> {
     if let Some(column) = groups.flat_map(|names| names.iter()).find_map(|name| find(name)) {
         return Some(column);
     }
+    let lacks_unit = |column: &&str| {
+        column.rsplit_once('_').is_some_and(|(stem, _)| stem == lower) && has_unit(column)
+    };
+    if let Some(column) = columns.iter().copied().find(lacks_unit) {
+        return Some(column);
+    }
     let Some((stem, suffix)) = lower.rsplit_once('_').filter(|_| has_unit(&lower)) else {
         return nearest(word, columns.iter().copied());
     };
@@ -142,6 +148,7 @@ mod tests {
             ("duration", Some("dur_ns")),
             ("lanch_ts_ns", Some("launch_ts_ns")),
             ("dur_n", Some("dur_ns")),
+            ("launch_ts", Some("launch_ts_ns")),
             ("nam", Some("name")),
             ("end", None),
             ("end_ns", None),

@@ -856,10 +856,10 @@ impl RunReplay {
                         time.pct = time.pct.min(effect.alone_pct.mid);
                     }
                 }
+                effect.evidence_pct = self.evidence_pct(&[], &[fix]);
                 if !request.curve_positions.is_empty() {
                     effect.curve_pct = self.curve_pct(fix, &request.curve_positions);
                     effect.most_pct = self.most_pct(fix);
-                    effect.evidence_pct = self.evidence_pct(&[], &[fix]);
                 }
             }
         }

@@ -16,7 +16,7 @@ use crate::language::ruleset::RuleSet;
 use crate::language::severity::{Confidence, Severity};
 use crate::report::breakdown::{Breakdown, breakdown};
 use crate::report::finding::{Finding, FindingLeftOutFix};
-use crate::report::recording::Recording;
+use crate::report::recording::{Recording, RecordingKind};
 use crate::report::report::{
     DamagedFile, HiddenFinding, IgnoredFinding, Report, ReportWarning, RunTotals, UnknownRule,
 };
@@ -60,6 +60,9 @@ pub fn evaluate_without(
     let hidden_notes =
         evaluate_rules(caveat_rules.iter(), rules, tables, &steps, &traits, &env).findings;
     apply_caveats(&mut findings, rules.rules().iter().chain(caveat_rules), &hidden_notes);
+    if recording.as_ref().is_some_and(|r| r.kind == RecordingKind::WarmUp) {
+        moderate(&mut findings);
+    }
     let below_min_gain = drop_below_min_gain(&mut findings, rules.policy().min_gain_pct);
     let (mut fixes, mut left_out) = (Vec::new(), Vec::new());
     for fix in rules.fixes() {
@@ -235,6 +238,13 @@ fn apply_caveats<'r>(
                 finding.caveats.push(format!("{} ({})", within_sentence(title), rule.code));
             }
         }
+    }
+}
+
+/// Limits the severity of findings in a recording of start-up: what they measure may not recur.
+fn moderate(findings: &mut [Finding]) {
+    for finding in findings {
+        finding.severity = finding.severity.min(Severity::Medium);
     }
 }
 

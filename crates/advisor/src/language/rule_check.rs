@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use minijinja::Environment;
 use toml::Spanned;
+use trace_model::suggest::nearest_column;
 use trace_model::{Capability, MetricSpec, Scope, Unit};
 
 use crate::evaluation::run_traits::{RUN_TRAITS_VIEW, command_names};
@@ -92,9 +93,11 @@ impl<'s> RuleChecker<'_, '_, '_, 's> {
         for name in
             names.iter().filter(|n| !columns().any(|c| c == **n) && !extra.contains(&n.as_str()))
         {
-            let help = did_you_mean(name, columns()).unwrap_or_else(|| {
-                format!("its columns: {}", columns().collect::<Vec<_>>().join(", "))
-            });
+            let columns: Vec<&str> = columns().collect();
+            let help = match nearest_column(name, &columns) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("its columns: {}", columns.join(", ")),
+            };
             let message = format!("{} has no column `{name}`", self.place);
             self.problems.add(at, message, Some(help));
         }

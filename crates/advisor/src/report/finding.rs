@@ -269,6 +269,8 @@ pub struct FindingFix {
     /// Time of another kind that passes beside other work with the fix, and is part of what it saves: `data_loading`, `copy`, ...;
     /// null if there is none to speak of.
     pub following: Option<FollowingTimePct>,
+    /// Percent of the recorded time in all that the fix shortens; null unless it saves clearly more than the finding measures.
+    pub shortens_pct: Option<f64>,
     /// Predictions of this fix for measured programs on devices of this generation, each by effects that were fitted without the
     /// program; null if there are none.
     pub measured: Option<HeldCount>,

@@ -189,6 +189,7 @@ pub(crate) fn apply(
                     kind: time.kind.clone(),
                     pct: round4(time.pct),
                 }),
+                shortens_pct: Some(round4(effect.evidence_pct)),
                 measured: measured_on(fix, family),
                 slower_because: fix
                     .slower_because
@@ -273,6 +274,12 @@ fn set_gain(finding: &mut Finding, planned: &[PlannedFix], retiming: &Retiming) 
         let Range { low, mid, high } = fix.alone_pct;
         let [low, mid, high] = [low, mid, high].map(|pct| pct.min(share_pct));
         fix.alone_pct = Range { low, mid, high };
+    }
+    // Only a saving that the finding does not explain needs the time of the fix.
+    let explained_pct = BASE_FACTOR * gain.share_pct.unwrap_or(f64::INFINITY);
+    for fix in &mut finding.fixes {
+        let saves_more = fix.alone_pct.high > explained_pct && fix.following.is_none();
+        fix.shortens_pct = fix.shortens_pct.filter(|pct| saves_more && *pct > explained_pct);
     }
     // What a finding with low confidence names may not be there: its fix may save nothing. The fix itself is timed in the same way
     // whichever rules are evaluated.

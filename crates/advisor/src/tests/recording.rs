@@ -4,6 +4,7 @@ use trace_model::{RunInfo, SPLIT_RANK, Source, Value, Warning};
 
 use super::{view, with_default};
 use crate::evaluate;
+use crate::language::severity::Severity;
 use crate::report::recording::{Recording, RecordingKind};
 
 /// The recording that these counts and traits describe.
@@ -191,6 +192,37 @@ fn start_up_and_the_profiler_at_work_are_to_be_recorded_again() {
     assert!(found.summary.contains("60 % of that is start-up"), "{}", found.summary);
     // A GPU that is busy most of the time shows its work.
     assert_eq!(of(&[startup, ("idle_ratio", Value::Float(0.3))]).kind, RecordingKind::Complete);
+}
+
+#[test]
+fn idle_time_of_a_recording_of_start_up_is_not_critical() {
+    let severity_of_idle_time = |warmup_ratio: f64| {
+        let recorded = [
+            ("profiled_rank_count", Value::Int(1)),
+            ("op_count", Value::Int(2154)),
+            ("device_event_count", Value::Int(534)),
+            ("recorded_ns", Value::Int(4_000_000_000)),
+            ("step_count", Value::Int(3)),
+            ("warmup_ratio", Value::Float(warmup_ratio)),
+            ("warmup_name", text("cudaFree")),
+        ];
+        let idle = [
+            ("rank", Value::Int(0)),
+            ("device", Value::Int(0)),
+            ("busy_ratio", Value::Float(0.01)),
+            ("idle_ratio", Value::Float(0.99)),
+            ("idle_ns", Value::Int(990_000_000)),
+            ("unattributed_ratio", Value::Float(0.0)),
+            ("window_ns", Value::Int(1_000_000_000)),
+            ("graph_launch_count", Value::Int(0)),
+            ("step_count", Value::Int(3)),
+        ];
+        let tables = [view("trace_recording", &[&recorded]), view("gpu_utilization", &[&idle])];
+        let report = evaluate(&with_default(&[]), &tables, &RunInfo::default(), &[]);
+        report.findings.iter().find(|finding| finding.code == "GU001").unwrap().severity
+    };
+    assert_eq!(severity_of_idle_time(0.1), Severity::Critical);
+    assert_eq!(severity_of_idle_time(0.9), Severity::Medium);
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) use rules::{
 };
 pub(crate) use traces::{
     AugmentArgs, AugmentTrack, CutArgs, DemoArgs, ExportArgs, MapArgs, MergeArgs, OpenArgs,
-    TimelineArgs,
+    TimelineArgs, TimelineFormat,
 };
 pub(crate) use watch::WatchArgs;
 
@@ -248,6 +248,7 @@ impl Command {
             Self::Sql(args) => args.rows.output.broken_promise(args.rows.format),
             Self::Analyze(args) => args.rows.output.broken_promise(args.rows.format),
             Self::Diff(args) => args.output.broken_promise(args.format),
+            Self::Timeline(args) => args.output.broken_promise(args.format),
             Self::Rules(RulesArgs { command: Some(RulesCommand::Stats(stats)), .. }) => {
                 stats.output.broken_promise(stats.format)
             }

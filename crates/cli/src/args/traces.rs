@@ -7,8 +7,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 use trace_advisor::ingest::Shard;
 
 use super::groups::{
-    EachArg, InputArgs, MappedArgs, OutputArgs, ReadArgs, RuleArgs, RuleFileArgs, RunPathArg,
-    SelectionArgs, TraceOutputArgs,
+    EachArg, FileFormat, InputArgs, MappedArgs, OutputArgs, ReadArgs, RuleArgs, RuleFileArgs,
+    RunPathArg, SelectionArgs, TraceOutputArgs,
 };
 use super::headings::{LOGGING, OUTPUT, SELECTION};
 use super::values::columns;
@@ -136,12 +136,29 @@ pub(crate) struct TimelineArgs {
     /// Characters per line, from 40 to 200 [default: the width of the terminal, else 100]
     #[arg(long, value_name = "N", value_parser = columns, help_heading = OUTPUT)]
     pub(crate) width: Option<usize>,
+    /// Output format [default: that of the ending of FILE, else text]
+    #[arg(long, short, value_enum, help_heading = OUTPUT)]
+    pub(crate) format: Option<TimelineFormat>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+/// Formats of `advisor timeline`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum TimelineFormat {
+    /// Lanes of characters
+    #[default]
+    Text,
+    /// A picture for documents and issues
+    Svg,
+}
+
+impl FileFormat for TimelineFormat {
+    const ENDINGS: &'static [(&'static str, Self)] = &[(".txt", Self::Text), (".svg", Self::Svg)];
 }
 
 /// `advisor open`.

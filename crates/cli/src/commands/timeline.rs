@@ -4,7 +4,7 @@ use page::{StepLanes, step_lanes};
 use trace_advisor::advisor::Finding;
 use trace_advisor::{Report, Run};
 
-use crate::args::{Audience, TimelineArgs};
+use crate::args::{Audience, TimelineArgs, TimelineFormat};
 use crate::console::Console;
 use crate::diagnostics::with_help;
 use crate::exit::Exit;
@@ -20,10 +20,18 @@ pub(super) fn run(args: &TimelineArgs, console: &mut Console) -> anyhow::Result<
     let report = run.check(&rules)?;
     let lanes = lanes(&run, &report, args.finding.as_deref(), args.step)?;
     drop(progress);
-    write_output(&args.output, Audience::Human, console, |out, terminal| {
+    let format = args.output.format(args.format);
+    let audience = match format {
+        TimelineFormat::Text => Audience::Human,
+        TimelineFormat::Svg => Audience::Machine,
+    };
+    write_output(&args.output, audience, console, |out, terminal| {
+        if format == TimelineFormat::Svg {
+            return Ok(timeline::write_svg(&lanes, out)?);
+        }
         let mut layout = Layout::from(terminal);
         layout.columns = args.width.unwrap_or(layout.columns);
-        Ok(timeline::write(&lanes, layout, out)?)
+        Ok(timeline::write_text(&lanes, layout, out)?)
     })?;
     console.out.flush()?;
     finish(&run, &args.read, console)?;

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+use clap::ValueEnum as _;
 use trace_advisor::{OpenOptions, Report, RuleSet, Run};
 
 use super::output::{Style, buffered};
 use super::work_progress::WorkProgress;
 use super::{parse, with_format};
-use crate::args::{CheckArgs, Command, ReportFormat};
+use crate::args::{CheckArgs, Command, ReportFormat, TimelineFormat};
 use crate::baseline;
 use crate::cluster;
 use crate::commands::{check, timeline};
@@ -133,20 +134,30 @@ impl CheckedRun {
         style.apply(text)
     }
 
-    /// A step as lanes of characters, with a finding marked: that of the rule with this code or name, else the first.
+    /// A step as lanes of characters or as SVG, with a finding marked: that of the rule with this code or name, else the first.
     ///
     /// # Errors
-    /// If there is no such finding or step, or the run has no timeline.
+    /// If there is no such finding, step or format, or the run has no timeline.
     pub fn timeline(
         &self,
         rule: Option<&str>,
         step: Option<i64>,
+        format: &str,
         style: Style,
     ) -> anyhow::Result<String> {
+        let format = TimelineFormat::from_str(format, false).map_err(anyhow::Error::msg)?;
         let lanes = timeline::lanes(&self.run, self.report(), rule, step)?;
         let mut text = Vec::new();
-        drawing::write(&lanes, Layout::from(style.terminal), &mut text)?;
-        style.apply(text)
+        match format {
+            TimelineFormat::Svg => {
+                drawing::write_svg(&lanes, &mut text)?;
+                Ok(String::from_utf8(text)?)
+            }
+            TimelineFormat::Text => {
+                drawing::write_text(&lanes, Layout::from(style.terminal), &mut text)?;
+                style.apply(text)
+            }
+        }
     }
 
     /// A finding of the report in full, as text.

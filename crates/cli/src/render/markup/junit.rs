@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use crate::render::sanitize::sanitize;
 
+use super::xml::{xml_escaped, xml_text};
+
 /// The test cases of one run or comparison.
 pub(crate) struct Suite {
     pub(crate) name: String,
@@ -60,7 +62,7 @@ pub(crate) fn document(name: &str, suites: &[Suite]) -> String {
         let _ = writeln!(
             text,
             "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\">",
-            attribute(&suite.name),
+            xml_text(&suite.name),
             suite.cases.len(),
             suite.failures(),
             suite.skipped()
@@ -78,7 +80,7 @@ pub(crate) fn document(name: &str, suites: &[Suite]) -> String {
 }
 
 fn write_case(case: &Case, text: &mut String) {
-    let (class, name) = (attribute(&case.class), attribute(&case.name));
+    let (class, name) = (xml_text(&case.class), xml_text(&case.name));
     let _ = write!(text, "    <testcase classname=\"{class}\" name=\"{name}\"");
     let _ = match &case.outcome {
         Outcome::Passed(output) if output.is_empty() => return text.push_str("/>\n"),
@@ -88,41 +90,19 @@ fn write_case(case: &Case, text: &mut String) {
         Outcome::Failed { kind, message, details } => write!(
             text,
             ">\n      <failure type=\"{}\" message=\"{}\">{}</failure>",
-            attribute(kind),
-            attribute(message),
+            xml_text(kind),
+            xml_text(message),
             content(details)
         ),
         Outcome::Skipped(reason) => {
-            write!(text, ">\n      <skipped message=\"{}\"/>", attribute(reason))
+            write!(text, ">\n      <skipped message=\"{}\"/>", xml_text(reason))
         }
     };
     text.push_str("\n    </testcase>\n");
 }
 
-/// The value of an attribute.
-fn attribute(text: &str) -> String {
-    escaped(&sanitize(text))
-}
-
 /// Lines between tags.
 fn content(lines: &[String]) -> String {
     let lines: Vec<_> = lines.iter().map(|line| sanitize(line)).collect();
-    escaped(&lines.join("\n"))
-}
-
-/// Escapes XML markup and replaces characters that are not allowed in XML. Control characters were removed before.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&apos;"),
-            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
+    xml_escaped(&lines.join("\n"))
 }

@@ -1,5 +1,6 @@
-//! The languages of reviews, Markdown, workflow commands and JUnit: what reports and comparisons share.
+//! The languages of reviews, Markdown, workflow commands, JUnit and SVG: what reports and comparisons share.
 
 pub(crate) mod github;
 pub(crate) mod junit;
 pub(crate) mod markdown;
+pub(crate) mod xml;

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use trace_advisor::advisor::{Finding, Severity};
 
-use super::phrases;
+use super::phrases::{self, DescribedFixes};
 use crate::render::bar::strip;
 use crate::render::layout::Layout;
 use crate::render::sanitize::sanitize;
@@ -37,10 +37,21 @@ pub(crate) enum Detail {
     All,
 }
 
-/// Writes a finding.
+/// Writes a finding on its own.
 pub(crate) fn write_finding(
     finding: &Finding,
     detail: Detail,
+    layout: Layout,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write_next_finding(finding, detail, &mut DescribedFixes::default(), layout, out)
+}
+
+/// Writes a finding of a report, with the fixes that no finding before it has.
+pub(super) fn write_next_finding(
+    finding: &Finding,
+    detail: Detail,
+    described: &mut DescribedFixes,
     layout: Layout,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -70,7 +81,7 @@ pub(crate) fn write_finding(
     if let Some(timeline) = timeline {
         entry("when", &timeline)?;
     }
-    for fix in phrases::fixes(finding) {
+    for fix in phrases::fixes(finding, described) {
         entry("fix", &fix)?;
     }
     let notes = [phrases::confidence_note(finding), phrases::related_findings(finding)];

@@ -9,10 +9,10 @@ use trace_advisor::trace_model::Unit;
 use trace_advisor::trace_model::time::human;
 
 use super::context::ReportContext;
-use super::finding_text::{Detail, write_finding};
+use super::finding_text::{Detail, write_next_finding};
 use super::findings_list::FindingsList;
 use super::instructions::write_instructions;
-use super::phrases;
+use super::phrases::{self, DescribedFixes};
 use crate::render::bar::{MAX_PARTS, fill, lengths};
 use crate::render::layout::Layout;
 use crate::render::value::value;
@@ -48,9 +48,10 @@ pub(super) fn write(
         list.write(layout, out)?;
     }
     let first = report.first_finding().filter(|first| shown.iter().any(|f| f.code == first.code));
+    let mut described = DescribedFixes::default();
     for finding in in_full(first.into_iter().chain(list.by_saving())) {
         writeln!(out)?;
-        write_finding(finding, Detail::Advice, layout, out)?;
+        write_next_finding(finding, Detail::Advice, &mut described, layout, out)?;
     }
     let events: u64 = report.run.sources.iter().map(|source| source.events).sum();
     let is_small = events < SMALL_EVENTS && is_severe;
@@ -128,7 +129,7 @@ fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Re
 }
 
 /// Writes the bar of a step by cause, and its legend.
-fn write_breakdown(
+pub(super) fn write_breakdown(
     breakdown: &Breakdown,
     report: &Report,
     layout: Layout,

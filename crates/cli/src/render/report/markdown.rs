@@ -215,7 +215,7 @@ pub(crate) fn body(finding: &Finding) -> String {
     if let Some(seen) = phrases::occurrences(finding) {
         item("seen", &prose(&seen));
     }
-    for fix in phrases::fixes(finding) {
+    for fix in phrases::fixes(finding, &mut phrases::DescribedFixes::default()) {
         item("fix", &prose(&fix));
     }
     let notes = [phrases::confidence_note(finding), phrases::related_findings(finding)];

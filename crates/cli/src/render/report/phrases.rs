@@ -1,5 +1,7 @@
 //! Phrases about findings and reports that several formats share.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 pub(super) use trace_advisor::advisor::phrases::{
@@ -7,8 +9,8 @@ pub(super) use trace_advisor::advisor::phrases::{
     percent_range, related_findings, run_summary, timed_span, unknown_effect,
 };
 use trace_advisor::advisor::{
-    AffectedRow, BaselineComparison, Finding, FindingFix, GoneFinding, PlannedFix,
-    RecordingInstructions, Rule, Severity, UnknownFix, shipped_rules,
+    AffectedRow, BaselineComparison, Effort, Finding, FindingFix, GoneFinding, PlannedFix,
+    RecordingInstructions, Rule, Severity, shipped_rules,
 };
 use trace_advisor::analyses::catalog;
 use trace_advisor::trace_model::command_line::shell_words;
@@ -127,12 +129,28 @@ fn grounds(fix: &FindingFix) -> String {
             plural(count.of, "measured pair")
         )
     });
-    following.into_iter().chain(measured).collect()
+    let shortened = fix.shortens_pct.map(|pct| {
+        let share = value(pct / 100.0, Unit::Ratio);
+        format!("; shortens {share} of the time, more than this finding names")
+    });
+    following.into_iter().chain(shortened).chain(measured).collect()
 }
 
-/// The fixes of a finding: what each saves alone, and its place in the plan.
-pub(super) fn fixes(finding: &Finding) -> Vec<String> {
-    let fix = |fix: &FindingFix| {
+/// Fixes that a report has described, with the code of the finding that did.
+#[derive(Debug, Default)]
+pub(crate) struct DescribedFixes(BTreeMap<String, String>);
+
+/// The fixes of a finding: what each saves alone, and its place in the plan. A fix is described once in a report.
+pub(super) fn fixes(finding: &Finding, described: &mut DescribedFixes) -> Vec<String> {
+    let mut earlier = |fix: &str, title: &str, effort: Effort| {
+        let first = described.0.entry(fix.to_owned()).or_insert_with(|| finding.code.clone());
+        let effort = effort.as_str();
+        (*first != finding.code).then(|| format!("{title} ({effort} effort): as for {first}"))
+    };
+    let mut fix = |fix: &FindingFix| {
+        if let Some(text) = earlier(&fix.fix, &fix.title, fix.effort) {
+            return text;
+        }
         let alone = fix_effect(fix);
         if fix.plan_position == Some(1) {
             let effort = fix.effort.as_str();
@@ -148,10 +166,13 @@ pub(super) fn fixes(finding: &Finding) -> Vec<String> {
         let effort = fix.effort.as_str();
         format!("{} ({effort} effort): alone {alone}; {place}{}", fix.title, grounds(fix))
     };
-    let unknown = |fix: &UnknownFix| {
-        format!("{} ({} effort): {}", fix.title, fix.effort.as_str(), unknown_effect(fix))
-    };
-    finding.fixes.iter().map(fix).chain(finding.unknown_fixes.iter().map(unknown)).collect()
+    let mut texts: Vec<String> = finding.fixes.iter().map(&mut fix).collect();
+    texts.extend(finding.unknown_fixes.iter().map(|fix| {
+        earlier(&fix.fix, &fix.title, fix.effort).unwrap_or_else(|| {
+            format!("{} ({} effort): {}", fix.title, fix.effort.as_str(), unknown_effect(fix))
+        })
+    }));
+    texts
 }
 
 /// The worst rows, at most `max_rows`, with what is measured, and counts:
@@ -234,8 +255,10 @@ pub(super) fn evidence_rows(finding: &Finding) -> Vec<String> {
 
 /// The codes of rules with an unknown verdict, grouped by reason.
 pub(super) fn unknown_by_reason(report: &Report) -> Vec<(String, &str)> {
+    let (mut unknown, not_applicable) = report.unknown_rules();
+    unknown.sort_by_key(|rule| Reverse((!rule.record_with.is_empty(), rule.worst_severity)));
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for unknown in &report.unknown {
+    for unknown in unknown.into_iter().chain(not_applicable) {
         match reasons.iter_mut().find(|(reason, _)| *reason == unknown.reason) {
             Some((_, codes)) => codes.push(&unknown.code),
             None => reasons.push((&unknown.reason, vec![&unknown.code])),

@@ -8,8 +8,10 @@ use trace_advisor::Report;
 use trace_advisor::advisor::Run;
 
 use super::context::ReportContext;
-use super::finding_text::{Detail, MARGIN, write_finding};
+use super::finding_text::{Detail, MARGIN, write_next_finding};
+use super::first_screen::write_breakdown;
 use super::instructions::write_instructions;
+use super::phrases::DescribedFixes;
 use super::runs_table::write_runs;
 use super::{first_screen, phrases};
 use crate::render::layout::Layout;
@@ -67,13 +69,18 @@ pub(crate) fn write_body(
             writeln!(out, "{}{line}", if i == 0 { "  " } else { "    " })?;
         }
     }
+    if let Some(breakdown) = report.breakdown.as_ref().filter(|_| report.severe_limit().is_none()) {
+        writeln!(out)?;
+        write_breakdown(breakdown, report, layout, out)?;
+    }
+    let mut described = DescribedFixes::default();
     let detail = if context.show_all { Detail::All } else { Detail::Full };
     for (i, finding) in context.shown(report).enumerate() {
         writeln!(out)?;
-        write_finding(finding, detail, layout, out)?;
+        write_next_finding(finding, detail, &mut described, layout, out)?;
         if let Some(timeline) = timeline.filter(|_| i == 0) {
             writeln!(out)?;
-            timeline::write(timeline, layout, out)?;
+            timeline::write_text(timeline, layout, out)?;
         }
         if let Some(options) = &context.query_options {
             for (subject, command) in phrases::query_commands(report, finding, options) {

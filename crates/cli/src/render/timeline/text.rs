@@ -16,13 +16,16 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use page::{Activity, Lane, LaneContent, StepLanes};
-use trace_advisor::trace_model::time::{human, time_range};
+use trace_advisor::trace_model::time::human;
 
 use crate::console::Terminal;
 use crate::render::bar::level;
 use crate::render::layout::Layout;
 use crate::render::sanitize::sanitize;
 use crate::render::shorten::shorten;
+
+use super::grid::Grid;
+use super::{notes, title, words};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -38,19 +41,21 @@ pub(crate) fn write(lanes: &StepLanes, mut layout: Layout, out: &mut dyn Write) 
     let labels = labels(lanes, layout);
     let indent = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0) + 2;
     let grid = Grid { from_ns: lanes.from_ns, to_ns: lanes.to_ns, cells: layout.columns - indent };
-    for line in layout.wrapped(&title(lanes, &grid), 0) {
+    let cell_ns = lanes.to_ns.saturating_sub(lanes.from_ns) as f64 / grid.cells as f64;
+    let title = format!("{}; a character is {}", title(lanes), human(cell_ns));
+    for line in layout.wrapped(&title, 0) {
         writeln!(out, "{BOLD}{line}{BOLD:#}")?;
     }
     let plain = |style: Style, text: &str| text.chars().map(|c| (c, style)).collect::<Vec<_>>();
     let mut row = |label: &str, cells: &[(char, Style)]| write_row(label, indent, cells, out);
-    row("", &plain(DIM, &grid.scale()))?;
+    row("", &plain(DIM, &scale(&grid)))?;
     let mark = lanes.finding.as_ref().and_then(|finding| finding.mark);
     if let Some(mark) = mark {
-        row(&labels[0], &plain(MARK, &grid.mark(mark)))?;
+        row(&labels[0], &plain(MARK, &mark_text(&grid, mark)))?;
     }
     let mut legend = Legend::default();
     for (lane, label) in lanes.lanes.iter().zip(&labels[1..]) {
-        let cells = grid.drawn(lane, layout, &mut legend);
+        let cells = drawn(&grid, lane, layout, &mut legend);
         row(label, &cells)?;
     }
     legend.write(layout, out)?;
@@ -62,45 +67,12 @@ pub(crate) fn write(lanes: &StepLanes, mut layout: Layout, out: &mut dyn Write) 
     Ok(())
 }
 
-/// What is drawn, and how long a character is.
-fn title(lanes: &StepLanes, grid: &Grid) -> String {
-    let StepLanes { rank, from_ns, to_ns, .. } = *lanes;
-    let dur_ns = to_ns.saturating_sub(from_ns);
-    let step = lanes.step.map_or_else(String::new, |step| format!(", step {step}"));
-    format!(
-        "rank {rank}{step}: {} ({}); a character is {}",
-        human(dur_ns as f64),
-        time_range(from_ns, dur_ns),
-        human(dur_ns as f64 / grid.cells as f64)
-    )
-}
-
 /// The labels of the mark and of all lanes.
 fn labels(lanes: &StepLanes, layout: Layout) -> Vec<String> {
     let code = lanes.finding.as_ref().map_or("", |finding| &finding.code);
     let texts = std::iter::once(code).chain(lanes.lanes.iter().map(|lane| lane.label.as_str()));
     let texts: Vec<String> = texts.map(|text| sanitize(text).into_owned()).collect();
     shorten(&texts, MIN_LABEL.max(layout.columns / 4), "...")
-}
-
-/// What the picture does not show.
-fn notes(lanes: &StepLanes) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(finding) = &lanes.finding {
-        let (code, title) = (&finding.code, &finding.title);
-        notes.push(match finding.mark {
-            Some((from, to)) => {
-                let range = time_range(from, to.saturating_sub(from));
-                format!("^ {code}: {title}: {range} of the recording")
-            }
-            None => format!("{code}: {title}: no single time range of this step"),
-        });
-    }
-    if !lanes.is_idle_explained {
-        let why = "the analyses count complete steps without warm-up";
-        notes.push(format!("What the idle GPU waits for is not known here: {why}."));
-    }
-    notes
 }
 
 /// Writes a label and cells, without blanks at the end.
@@ -122,110 +94,50 @@ fn write_row(
     writeln!(out)
 }
 
-/// A time range, divided into cells. Positions in it are times from its start, times the number of cells: that way, edges of
-/// cells are whole numbers, and each cell is [`Self::length`] long.
-struct Grid {
-    from_ns: i64,
-    to_ns: i64,
-    cells: usize,
+/// Times from the start, where cells begin: `|0      |20 ms  |40 ms`.
+fn scale(grid: &Grid) -> String {
+    let mut text = String::new();
+    let ticks = grid.ticks(MIN_TICK_CELLS);
+    for (at, (cell, label)) in ticks.iter().enumerate() {
+        let end = ticks.get(at + 1).map_or(grid.cells, |next| next.0);
+        let label = format!("|{label}");
+        text.push_str(&" ".repeat(cell - text.len()));
+        text.push_str(if label.len() <= end - cell { &label } else { "|" });
+    }
+    text
 }
 
-impl Grid {
-    fn length(&self) -> i128 {
-        (i128::from(self.to_ns) - i128::from(self.from_ns)).max(1)
+/// `^---^` below the cells of a time range, with `<` or `>` where it goes on beyond the picture.
+fn mark_text(grid: &Grid, (from_ns, to_ns): (i64, i64)) -> String {
+    let (from, to) = (grid.position(from_ns), grid.position(to_ns));
+    let (first, last) = (grid.cell(from), grid.cell((to - 1).max(from)));
+    let start = if from_ns < grid.from_ns { '<' } else { '^' };
+    let end = if to_ns > grid.to_ns { '>' } else { '^' };
+    let mut text = " ".repeat(first);
+    if first < last {
+        text.push(start);
+        text.push_str(&"-".repeat(last - first - 1));
+        text.push(end);
+    } else {
+        text.push(if start == '^' { end } else { start });
     }
-
-    /// The cell that a position falls into.
-    fn cell(&self, position: i128) -> usize {
-        ((position / self.length()) as usize).min(self.cells - 1)
-    }
-
-    /// The position of a time, or of the nearest one that is drawn.
-    fn position(&self, ns: i64) -> i128 {
-        let from_start = i128::from(ns) - i128::from(self.from_ns);
-        from_start.clamp(0, self.length()) * self.cells as i128
-    }
-
-    /// Times from the start, where cells begin: `|0      |20 ms  |40 ms`.
-    fn scale(&self) -> String {
-        let tick_ns = nice(self.length() * MIN_TICK_CELLS / self.cells as i128);
-        let (scale, unit) = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")]
-            .into_iter()
-            .find(|(scale, _)| tick_ns >= *scale)
-            .unwrap_or((1, "ns"));
-        let mut text = String::new();
-        let mut at_ns = 0;
-        while at_ns < self.length() {
-            let cell = self.cell(at_ns * self.cells as i128);
-            let label = match at_ns / scale {
-                0 => "|0".to_owned(),
-                number => format!("|{number} {unit}"),
-            };
-            at_ns += tick_ns;
-            let is_last = at_ns >= self.length();
-            let end = if is_last { self.cells } else { self.cell(at_ns * self.cells as i128) };
-            text.push_str(&" ".repeat(cell - text.len()));
-            text.push_str(if label.len() <= end - cell { &label } else { "|" });
-        }
-        text
-    }
-
-    /// `^---^` below the cells of a time range, with `<` or `>` where it goes on beyond the picture.
-    fn mark(&self, (from_ns, to_ns): (i64, i64)) -> String {
-        let (from, to) = (self.position(from_ns), self.position(to_ns));
-        let (first, last) = (self.cell(from), self.cell((to - 1).max(from)));
-        let start = if from_ns < self.from_ns { '<' } else { '^' };
-        let end = if to_ns > self.to_ns { '>' } else { '^' };
-        let mut text = " ".repeat(first);
-        if first < last {
-            text.push(start);
-            text.push_str(&"-".repeat(last - first - 1));
-            text.push(end);
-        } else {
-            text.push(if start == '^' { end } else { start });
-        }
-        text
-    }
-
-    /// The cells of a lane.
-    fn drawn(&self, lane: &Lane, layout: Layout, legend: &mut Legend) -> Vec<(char, Style)> {
-        let mut times: Vec<BTreeMap<Activity, i128>> = vec![BTreeMap::new(); self.cells];
-        for span in &lane.spans {
-            let (mut from, to) = (self.position(span.from_ns), self.position(span.to_ns));
-            while from < to {
-                let cell = self.cell(from);
-                let end = to.min(self.length() * (cell as i128 + 1));
-                *times[cell].entry(span.activity).or_default() += end - from;
-                from = end;
-            }
-        }
-        let drawn = |times: &BTreeMap<Activity, i128>| match lane.content {
-            LaneContent::BusyShare => {
-                let share = times.values().sum::<i128>() as f64 / self.length() as f64;
-                legend.has_busy |= share > 0.0;
-                (level(share, layout), style(Activity::Computation))
-            }
-            LaneContent::Activities => {
-                // Of equal times, the first activity.
-                let most = times.iter().rev().max_by_key(|(_, time)| **time);
-                most.map_or((' ', Style::new()), |(activity, time)| {
-                    (legend.letter(*activity, 2 * time < self.length()), style(*activity))
-                })
-            }
-        };
-        times.iter().map(drawn).collect()
-    }
+    text
 }
 
-/// The smallest of 1, 2, 5, 10, 20, ... that is not smaller.
-fn nice(least: i128) -> i128 {
-    let mut power = 1;
-    loop {
-        if let Some(factor) = [1, 2, 5].into_iter().find(|factor| factor * power >= least) {
-            return factor * power;
+/// The cells of a lane.
+fn drawn(grid: &Grid, lane: &Lane, layout: Layout, legend: &mut Legend) -> Vec<(char, Style)> {
+    let drawn = |times: &BTreeMap<Activity, i128>| match lane.content {
+        LaneContent::BusyShare => {
+            let share = grid.share(times);
+            legend.has_busy |= share > 0.0;
+            (level(share, layout), style(Activity::Computation))
         }
-        power *= 10;
-    }
+        LaneContent::Activities => Grid::longest(times)
+            .map_or((' ', Style::new()), |(activity, time)| {
+                (legend.letter(activity, 2 * time < grid.length()), style(activity))
+            }),
+    };
+    grid.times(lane).iter().map(drawn).collect()
 }
 
 /// The marks that a picture has.
@@ -280,29 +192,6 @@ impl Legend {
     }
 }
 
-/// The letter of an activity, and its name.
-fn words(activity: Activity) -> (char, &'static str) {
-    match activity {
-        Activity::Loading => ('D', "data loading"),
-        Activity::Operator => ('O', "operator"),
-        Activity::Range => ('R', "range"),
-        Activity::Python => ('P', "Python"),
-        Activity::Launch => ('L', "launching"),
-        Activity::Synchronization => ('W', "wait for the GPU"),
-        Activity::OtherCall => ('X', "other call"),
-        Activity::Computation => ('C', "computation"),
-        Activity::Communication => ('N', "communication"),
-        Activity::Copy => ('M', "copy or fill"),
-        Activity::Allocation => ('A', "allocation"),
-        Activity::StartUp => ('F', "first launch, start-up"),
-        Activity::Compiling => ('K', "compiling"),
-        Activity::Profiler => ('Q', "profiler"),
-        Activity::KernelGap => ('G', "gap between kernels"),
-        Activity::OtherStream => ('S', "wait for another stream"),
-        Activity::Unknown => ('?', "unknown"),
-    }
-}
-
 fn style(activity: Activity) -> Style {
     let color = match activity {
         Activity::Operator | Activity::Range => AnsiColor::Blue,
@@ -319,7 +208,7 @@ fn style(activity: Activity) -> Style {
 mod tests {
     use page::{Activity, DrawnFinding, Lane, LaneContent, Span, StepLanes};
 
-    use super::{nice, write};
+    use super::write;
     use crate::console::Terminal;
     use crate::render::layout::Layout;
     use Activity::{Computation, Copy, Launch, Loading, Operator, Synchronization};
@@ -525,10 +414,5 @@ D data loading  O operator
                 assert!(drawn(&lanes, columns, false).contains("thread 1"));
             }
         }
-    }
-
-    #[test]
-    fn scales_have_round_steps() {
-        assert_eq!([0, 1, 3, 6, 20, 21, 41_666_666].map(nice), [1, 1, 5, 10, 20, 50, 50_000_000]);
     }
 }
