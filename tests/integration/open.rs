@@ -3,8 +3,9 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use trace_advisor::Run;
 
 use crate::support::sandbox::Sandbox;
@@ -35,11 +36,34 @@ impl Serving {
         Self { process, url, port, path }
     }
 
+    /// The program, serving the page of a report.
+    fn of_report(sandbox: &Sandbox) -> Self {
+        let args = ["open", "run", "--report", "--no-browser", "--port", "0"];
+        let mut command = sandbox.command(&args);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+        let url = url.trim().to_owned();
+        let (port, path) = url.rsplit_once("127.0.0.1:").unwrap().1.split_once('/').unwrap();
+        let (port, path) = (port.parse().unwrap(), format!("/{path}"));
+        Self { process, url, port, path }
+    }
+
+    /// The path of a name beside the page of a report.
+    fn beside(&self, name: &str) -> String {
+        self.path.replace("/report", &format!("/{name}"))
+    }
+
     /// An answer: its head in small letters, and its body.
     fn ask(&self, request: &str) -> (String, Vec<u8>) {
+        self.send(request.as_bytes())
+    }
+
+    fn send(&self, request: &[u8]) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
+        // Queries may take 30 s, and the machine is busy.
+        stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
+        stream.write_all(request).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let end = answer.windows(4).position(|w| w == b"\r\n\r\n").expect("a head") + 4;
@@ -52,6 +76,35 @@ impl Serving {
         self.ask(&format!(
             "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"
         ))
+    }
+
+    /// The bytes of a query as the page sends it, with other headers and another body.
+    fn query_request(&self, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+        let host = format!("Host: 127.0.0.1:{}\r\nConnection: close\r\n", self.port);
+        let length = body.len();
+        let head =
+            format!("POST {path} HTTP/1.1\r\n{host}Content-Length: {length}\r\n{headers}\r\n");
+        [head.as_bytes(), body].concat()
+    }
+
+    /// The headers that the page sends with a query.
+    fn page_headers(&self) -> String {
+        format!("Origin: http://127.0.0.1:{}\r\nContent-Type: application/sql\r\n", self.port)
+    }
+
+    /// Sends a query as the page does.
+    fn query(&self, sql: &str) -> (String, Vec<u8>) {
+        let (path, headers) = (self.beside("sql"), self.page_headers());
+        self.send(&self.query_request(&path, &headers, sql.as_bytes()))
+    }
+
+    /// The answer to a query: a table, or an error.
+    fn answer(&self, sql: &str) -> Value {
+        let answer = self.query(sql);
+        assert_eq!(status(&answer), 200, "{sql}: {}", answer.0);
+        assert!(answer.0.contains("content-type: application/json\r\n"), "{}", answer.0);
+        assert!(!answer.0.contains("access-control"), "{}", answer.0);
+        serde_json::from_slice(&answer.1).unwrap()
     }
 
     /// Waits for its end; what it said on the way.
@@ -277,17 +330,7 @@ fn open_url_differs_each_time() {
 #[test]
 fn served_report_answers_head() {
     let sandbox = Sandbox::with_run();
-    let mut command = sandbox.command(&["open", "run", "--report", "--no-browser", "--port", "0"]);
-    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut url = String::new();
-    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
-    let (port, path) = url.trim().rsplit_once("127.0.0.1:").unwrap().1.split_once('/').unwrap();
-    let serving = Serving {
-        process,
-        url: url.clone(),
-        port: port.parse().unwrap(),
-        path: format!("/{path}"),
-    };
+    let serving = Serving::of_report(&sandbox);
     let (of_get, page) = serving.request("GET", &serving.path, "");
     let (of_head, nothing) = serving.request("HEAD", &serving.path, "");
     assert!(of_get.starts_with("http/1.1 200") && !page.is_empty(), "{of_get}");
@@ -295,4 +338,194 @@ fn served_report_answers_head() {
     let length = format!("content-length: {}\r\n", page.len());
     assert!(of_get.contains(&length) && of_head.contains(&length), "{of_head}");
     assert!(serving.request("POST", &serving.path, "").0.starts_with("http/1.1 404"));
+}
+
+/// A join that ends only when it is ended: statistics of tables answer a count at once.
+fn endless() -> String {
+    let digits = "WITH n AS (SELECT * FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS t(i))";
+    format!(
+        "{digits} SELECT sum(a.i * m.i) FROM n a, n b, n c, n d, n e, n f, n g, n h, n i, n j, n k, n l, n m"
+    )
+}
+
+/// Whether a query that was just sent keeps others waiting.
+fn is_busy(serving: &Serving) -> bool {
+    (0..40).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        status(&serving.query("SELECT 1")) == 429
+    })
+}
+
+/// Only the served page may ask, and only by what browsers let no other page do.
+#[test]
+fn served_sql_refuses_all_but_its_page() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::of_report(&sandbox);
+    let (path, page) = (serving.beside("sql"), serving.page_headers());
+    let port = serving.port;
+    let own = format!("Origin: http://127.0.0.1:{port}\r\n");
+    let sql = "Content-Type: application/sql\r\n";
+    let one = b"SELECT 1";
+    let refused = |status_code: u16, path: &str, headers: &str, body: &[u8]| {
+        let answer = serving.send(&serving.query_request(path, headers, body));
+        assert_eq!(status(&answer), status_code, "{path} {headers}: {}", answer.0);
+        assert!(!answer.0.contains("access-control") && answer.1.len() < 100, "{}", answer.0);
+    };
+    for headers in [
+        sql.to_owned(),
+        format!("Origin: null\r\n{sql}"),
+        format!("Origin: https://evil.example\r\n{sql}"),
+        format!("Origin: http://evil.example:{port}\r\n{sql}"),
+        format!("Origin: https://127.0.0.1:{port}\r\n{sql}"),
+        // Another server of this machine.
+        format!("Origin: http://127.0.0.1:{}\r\n{sql}", port ^ 1),
+        format!("Origin: http://localhost:{port}\r\n{sql}"),
+        format!("{own}{own}{sql}"),
+    ] {
+        refused(403, &path, &headers, one);
+    }
+    // What a form or a script of another page may send without asking the server.
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""] {
+        refused(415, &path, &format!("{own}Content-Type: {kind}\r\n"), one);
+    }
+    refused(415, &path, &own, one);
+    let token = path.split('/').nth(1).unwrap();
+    for other in [
+        "/sql".to_owned(),
+        format!("/{}/sql", "0".repeat(32)),
+        format!("/{}/sql", token.to_uppercase()),
+        format!("{path}/"),
+        format!("{path}?q=SELECT+1"),
+        serving.path.clone(),
+        serving.beside("version"),
+    ] {
+        refused(404, &other, &page, one);
+    }
+    refused(404, &path, &format!("Host: evil.example\r\n{page}"), one);
+    for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+        for path in [path.clone(), format!("{path}?q=SELECT+1")] {
+            assert_eq!(status(&serving.request(method, &path, &page)), 404, "{method} {path}");
+        }
+    }
+    for host in ["evil.example", "127.0.0.1.evil.example"] {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n{sql}Content-Length: 8\r\nConnection: close\r\n\r\nSELECT 1"
+        );
+        assert_eq!(status(&serving.ask(&request)), 404, "{host}");
+    }
+    refused(400, &path, &page, &[0xff, 0xfe, 0, 1]);
+    refused(413, &path, &page, &vec![b' '; (64 << 10) + 1]);
+    // A tunnel may have another port, and a type may name its encoding.
+    for host in [format!("localhost:{port}"), "127.0.0.1:8080".to_owned()] {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Type: application/sql; charset=utf-8\r\nContent-Length: 8\r\nConnection: close\r\n\r\nSELECT 1"
+        );
+        assert_eq!(status(&serving.ask(&request)), 200, "{host}");
+    }
+}
+
+/// What a query of the page can do, and how much of it.
+#[test]
+fn served_sql_is_read_only_and_bounded() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::of_report(&sandbox);
+    let table = serving.answer("SELECT rank, 1500 AS dur_ns FROM ranks ORDER BY rank;");
+    assert_eq!(table["table"]["rows"], serde_json::json!([[0, 1500], [1, 1500]]));
+    assert_eq!(table["table"]["columns"][1]["unit"], "ns");
+    let written = sandbox.path("written.csv");
+    let to = written.display();
+    for (sql, reason) in [
+        (format!("COPY ranks TO '{to}'"), "only queries are allowed here"),
+        ("CREATE TABLE t AS SELECT 1".to_owned(), "only queries are allowed here"),
+        (
+            format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{to}'"),
+            "only queries are allowed",
+        ),
+        ("DROP TABLE ranks".to_owned(), "only queries are allowed here"),
+        ("INSERT INTO ranks SELECT * FROM ranks".to_owned(), "only queries are allowed here"),
+        ("SET datafusion.execution.batch_size = 1".to_owned(), "only queries are allowed here"),
+        (format!("EXPLAIN ANALYZE COPY ranks TO '{to}'"), "only queries are allowed here"),
+        (format!("SELECT * FROM \"{to}\""), "there is no table"),
+        ("SELECT 1; SELECT 2".to_owned(), "a page runs one query, but there are 2"),
+        (" ; -- nothing".to_owned(), "the query is empty"),
+        ("SELECT * FROM generate_series(1, 5)".to_owned(), "is not allowed in the query of a page"),
+        (
+            "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT * FROM n"
+                .to_owned(),
+            "a recursive query is not allowed in the query of a page",
+        ),
+        (format!("SELECT {}1{}", "(".repeat(200), ")".repeat(200)), "nested too deeply"),
+        ("SELECT nam FROM kernels".to_owned(), "name"),
+        ("SELECT repeat('x', 1000000000)".to_owned(), "error"),
+    ] {
+        let answer = serving.answer(&sql);
+        let error = answer["error"].as_str().unwrap_or_else(|| panic!("{sql}: {answer}"));
+        assert!(error.starts_with("error") && error.contains(reason), "{sql}: {error}");
+        assert!(!error.contains('\u{1b}'), "{error}");
+    }
+    assert!(!written.exists());
+    // A page says what the program says.
+    let output = sandbox.run(&["sql", "run", "SELECT * FROM kernles"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(serving.answer("SELECT * FROM kernles")["error"], said.trim_end());
+    let huge = serving.answer("SELECT a.name FROM kernels a, kernels b, kernels c, kernels d");
+    let rows = huge["table"]["rows"].as_array().unwrap().len();
+    assert_eq!((rows, &huge["table"]["is_cut"]), (1000, &Value::Bool(true)));
+}
+
+/// While a query runs, the page is served, and other queries are told so. It ends with its time.
+#[test]
+fn served_sql_ends_with_its_time_and_holds_nobody_up() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::of_report(&sandbox);
+    let version = serving.beside("version");
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| {
+            let start = Instant::now();
+            (serving.answer(&endless()), start.elapsed())
+        });
+        assert!(is_busy(&serving), "queries run at the same time");
+        for _ in 0..10 {
+            let start = Instant::now();
+            assert_eq!(serving.request("GET", &version, "").1, b"0");
+            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        }
+        assert!(!slow.is_finished());
+        let (answer, elapsed) = slow.join().unwrap();
+        assert_eq!(answer["error"], "error: the query took more than 30 s");
+        assert!(elapsed < Duration::from_mins(1), "{elapsed:?}");
+    });
+    assert_eq!(serving.answer("SELECT 1 AS one")["table"]["total"], 1);
+}
+
+/// A page that is closed leaves nothing running.
+#[test]
+fn served_sql_ends_with_its_client() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::of_report(&sandbox);
+    let (path, headers) = (serving.beside("sql"), serving.page_headers());
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(("127.0.0.1", serving.port)).unwrap();
+    stream.write_all(&serving.query_request(&path, &headers, endless().as_bytes())).unwrap();
+    assert!(is_busy(&serving));
+    drop(stream);
+    assert!((0..10).any(|_| status(&serving.query("SELECT 1")) == 200));
+    assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
+}
+
+/// Queries read what the files hold now.
+#[test]
+fn served_sql_follows_its_run() {
+    let sandbox = Sandbox::with_run();
+    let serving = Serving::of_report(&sandbox);
+    let ranks = || serving.answer("SELECT count(*) AS n FROM ranks")["table"]["rows"][0][0].clone();
+    assert_eq!(ranks(), 2);
+    std::fs::remove_file(&files(&sandbox)[1]).unwrap();
+    let version = serving.beside("version");
+    let is_new = (0..60).any(|_| {
+        std::thread::sleep(Duration::from_secs(1));
+        serving.request("GET", &version, "").1 != b"0"
+    });
+    assert!(is_new, "the server does not follow the run");
+    assert_eq!(ranks(), 1);
 }

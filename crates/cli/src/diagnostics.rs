@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use anstream::adapter::strip_str;
 use anstyle::{AnsiColor, Style};
 use trace_advisor::advisor::{Problem, RuleSource};
 use trace_advisor::ingest::{DistinctRun, ExportProblem, StoreKind, StoreProblem};
@@ -77,7 +78,25 @@ pub(crate) fn print_error_with(
     query_help: impl Fn(&QueryHelp) -> String,
 ) -> io::Result<()> {
     let columns = Terminal::columns_of(console.out_terminal);
-    let err = &mut console.errors;
+    write_error(error, columns, query_help, &mut console.errors)
+}
+
+/// What [`print_error`] prints, without colors.
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
+    let mut text = Vec::new();
+    let written = write_error(error, Terminal::DEFAULT_COLUMNS, QueryHelp::to_string, &mut text);
+    match written {
+        Ok(()) => strip_str(&String::from_utf8_lossy(&text)).to_string(),
+        Err(_) => message(error),
+    }
+}
+
+fn write_error(
+    error: &anyhow::Error,
+    columns: usize,
+    query_help: impl Fn(&QueryHelp) -> String,
+    err: &mut dyn io::Write,
+) -> io::Result<()> {
     if let Some(problems) = error.downcast_ref::<FileProblems>() {
         writeln!(err, "{}\n", annotated(problems))?;
         return writeln!(err, "{ERROR}error{ERROR:#}: {problems}");

@@ -1,6 +1,7 @@
 //! Serves one file to one web page: on the loopback interface, under a path that cannot be guessed.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -26,8 +27,8 @@ use tokio::sync::mpsc;
 const CHUNK_BYTES: usize = 256 << 10;
 /// Chunks read ahead of the client.
 const CHUNKS_AHEAD: usize = 4;
-/// Time that a client may take to send the headers of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that a client may take to send the headers of a request, or its body.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns a reader of the whole file; called once per request.
 type Open = dyn Fn() -> anyhow::Result<Box<dyn Read + Send>> + Send + Sync;
@@ -77,10 +78,12 @@ impl Server {
         });
     }
 
-    /// Answers requests forever.
-    pub(crate) fn run_forever<F>(self, answer: F)
-    where
-        F: Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync + 'static,
+    /// Answers requests forever. An answer that takes long must leave the thread to others.
+    pub(crate) fn run_forever<A>(
+        self,
+        answer: impl Fn(Request<Incoming>) -> A + Send + Sync + 'static,
+    ) where
+        A: Future<Output = Response<Full<Bytes>>> + Send,
     {
         let Self { runtime, listener } = self;
         let answer = Arc::new(answer);
@@ -88,7 +91,7 @@ impl Server {
             let answer = answer.clone();
             async move {
                 // A client that goes away is none of our errors.
-                let _ = converse(stream, |request| answer(&request)).await;
+                let _ = converse(stream, |request| answer(request)).await;
             }
         }));
     }
@@ -110,20 +113,21 @@ where
 }
 
 /// Answers the requests of one connection.
-async fn converse<B>(
+async fn converse<A, B>(
     stream: TcpStream,
-    answer: impl Fn(Request<Incoming>) -> Response<B>,
+    answer: impl Fn(Request<Incoming>) -> A,
 ) -> hyper::Result<()>
 where
+    A: Future<Output = Response<B>>,
     B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
 {
     let service = service_fn(|request| {
         let answer = answer(request);
-        async move { Ok::<_, Infallible>(answer) }
+        async move { Ok::<_, Infallible>(answer.await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        .header_read_timeout(REQUEST_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service)
         .await
 }
@@ -131,7 +135,7 @@ where
 /// Serves one connection. Signals `done` once the whole file has been sent and the connection is closed.
 async fn serve(stream: TcpStream, served: Arc<Served>, keep: bool, done: mpsc::Sender<()>) {
     let (sent, mut all_sent) = mpsc::channel(1);
-    let result = converse(stream, |request| answer(&request, &served, keep, &sent)).await;
+    let result = converse(stream, |request| ready(answer(&request, &served, keep, &sent))).await;
     if result.is_ok() && !keep && all_sent.try_recv().is_ok() {
         // Another connection may have signaled already.
         let _ = done.try_send(());

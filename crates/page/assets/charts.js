@@ -3,8 +3,8 @@
 /** Less than this share of a chart cannot be seen. */
 const LEAST_SHARE = 0.0005;
 
-/** The colors of names; without those that cannot be seen. `shares`: the largest of each in the chart. */
-function legend(names, colors, shares = null) {
+/** The colors of names; without those that cannot be seen. `shares`: the largest of each in the chart. `filter`: see `nameFilter`. */
+function legend(names, colors, shares = null, filter = null) {
   const seen = names.filter((_, n) => !shares || shares[n] >= LEAST_SHARE);
   if (seen.length < 2) return null;
   return el("ul", { class: "legend" }, ...seen.map((name) => {
@@ -12,7 +12,7 @@ function legend(names, colors, shares = null) {
     const paint = () => { key.style.background = colors(name); };
     paint();
     drawn.add(paint);
-    return el("li", {}, key, name);
+    return filter && filter.divides(name) ? el("li", {}, filterButton(filter, name, "named", key, name)) : el("li", {}, key, name);
   }));
 }
 
@@ -20,14 +20,14 @@ function block(title, ...children) {
   return el("figure", { class: "block" }, el("div", { class: "tools" }, el("h3", {}, title)), ...children);
 }
 
-/** Horizontal bars, stacked or one part each. */
-function bars(data) {
+/** Horizontal bars, stacked or one part each. A click on a part or on the name of a bar filters the tables to it. */
+function bars(data, filter) {
   const { title, unit, rows, is_stacked: isStacked } = data;
   const sums = rows.map((row) => row.parts.reduce((sum, part) => sum + part[1], 0));
   const most = Math.max(...sums, 1e-9);
   const names = [...new Set(rows.flatMap((row) => row.parts.map((part) => part[0])))];
   const colors = palette(names);
-  const line = 22;
+  const line = 24;
   const labelWidth = (width) => Math.min(isStacked ? 110 : 170, width * 0.3);
   const valueWidth = 74;
   const chosen = (x, y, width) => {
@@ -35,15 +35,30 @@ function bars(data) {
     if (!row) return null;
     let at = labelWidth(width);
     const scale = (width - at - valueWidth) / most;
+    const whole = { row, name: row.label, value: sums[rows.indexOf(row)] };
+    if (x < at) return whole;
     for (const [name, value] of row.parts) {
       at += value * scale;
       if (x < at) return { row, name, value };
     }
-    return { row, name: row.label, value: sums[rows.indexOf(row)] };
+    return whole;
   };
   const label = `${title}: ${rows.slice(0, 8).map((row, i) => `${row.label} ${words(sums[i], unit)}`).join("; ")}`;
-  const { holder, node } = canvas(rows.length * line + 4, label, (c, width) => {
+  const rowButtons = rows.map((row, r) => {
+    if (!filter.divides(row.label)) return null;
+    const button = filterButton(filter, row.label, "row-filter", el("span", { class: "hidden" }, row.label));
+    button.style.top = `${r * line}px`;
+    return button;
+  }).filter(Boolean);
+  // What is not in the tables then is pale.
+  const isPale = (row, name) => {
+    const chosenName = filter.chosen();
+    const isHere = names.includes(chosenName) || rows.some((other) => other.label === chosenName);
+    return isHere && name !== chosenName && row.label !== chosenName;
+  };
+  const { holder, node, draw } = canvas(rows.length * line + 4, label, (c, width) => {
     const left = labelWidth(width);
+    for (const button of rowButtons) button.style.width = `${left}px`;
     const scale = (width - left - valueWidth) / most;
     rows.forEach((row, r) => {
       const y = r * line;
@@ -54,27 +69,37 @@ function bars(data) {
       row.parts.forEach(([name, value]) => {
         const w = value * scale;
         c.fillStyle = isStacked ? colors(name) : color("computation");
+        c.globalAlpha = isPale(row, name) ? 0.3 : 1;
         c.fillRect(x, y + 3, Math.max(w - (w > 3 ? 0.5 : 0), 0.5), line - 7);
         x += w;
       });
+      c.globalAlpha = 1;
       c.fillStyle = color("muted");
       c.textAlign = "left";
       c.fillText(words(sums[r], unit), x + 6, y + line / 2);
     });
   });
+  holder.append(...rowButtons);
+  filter.onChange(draw);
+  node.addEventListener("click", (event) => {
+    const hit = chosen(event.offsetX, event.offsetY, holder.clientWidth);
+    if (hit && filter.divides(hit.name)) filter.toggle(hit.name);
+  });
   node.addEventListener("pointermove", (event) => {
     const hit = chosen(event.offsetX, event.offsetY, holder.clientWidth);
+    const isFilter = hit && filter.divides(hit.name);
+    node.classList.toggle("filters", Boolean(isFilter));
     if (!hit) return hideTip();
     const of = sums[rows.indexOf(hit.row)];
-    showTip(event, hit.name, `${words(hit.value, unit)} (${words(hit.value / of, "ratio")} of ${hit.row.label})`);
+    showTip(event, hit.name, `${words(hit.value, unit)} (${words(hit.value / of, "ratio")} of ${hit.row.label})`, isFilter && "Click: only this in the tables");
   });
   node.addEventListener("pointerleave", hideTip);
   const largest = names.map((name) => Math.max(...rows.flatMap((row) => row.parts.filter((part) => part[0] === name).map((part) => part[1]))));
-  return block(title, holder, isStacked ? legend(names, colors, largest.map((value) => value / most)) : null);
+  return block(title, holder, isStacked ? legend(names, colors, largest.map((value) => value / most), filter) : null);
 }
 
 /** Series over time: areas that add up, or lines. */
-function area(data) {
+function area(data, filter) {
   const { title, x, series, unit, x_unit: xUnit, x_label: xLabel, is_stacked: isStacked } = data;
   const isBins = x.length === (series[0] ? series[0].y.length + 1 : 0);
   const points = isBins ? x.length - 1 : x.length;
@@ -169,7 +194,7 @@ function area(data) {
   });
   node.addEventListener("pointerleave", () => { cursor = null; draw(); hideTip(); });
   const shares = series.map((s) => s.y.reduce((largest, v) => Math.max(largest, v ?? 0), 0) / most);
-  return block(title, holder, legend(series.map((s) => s.name), colors, isStacked ? shares : null));
+  return block(title, holder, legend(series.map((s) => s.name), colors, isStacked ? shares : null, filter));
 }
 
 function facts(data) {
@@ -178,10 +203,13 @@ function facts(data) {
 
 /** The blocks of a pane; small charts that follow each other stand side by side. */
 function drawBlocks(blocks) {
+  const filter = nameFilter(new Map(blocks.flatMap((data) => Object.entries(data.table_names || {}))));
+  // Charts come before the tables that they filter.
+  const tables = new Map(blocks.filter((data) => data.kind === "table").map((data) => [data, table(data, filter)]));
   const drawnBlocks = [];
   let row = null;
   for (const data of blocks) {
-    const node = drawBlock(data);
+    const node = tables.get(data) || drawBlock(data, filter);
     if (!data.is_small) row = null;
     else if (!row) drawnBlocks.push(row = el("div", { class: "small-charts" }));
     (row ? row : { append: (block_) => drawnBlocks.push(block_) }).append(node);
@@ -189,12 +217,11 @@ function drawBlocks(blocks) {
   return drawnBlocks;
 }
 
-/** A block of a pane. */
-function drawBlock(data) {
+/** A block of a pane other than a table. */
+function drawBlock(data, filter) {
   switch (data.kind) {
-    case "table": return table(data);
-    case "bars": return bars(data);
-    case "area": return area(data);
+    case "bars": return bars(data, filter);
+    case "area": return area(data, filter);
     case "scatter": return scatter(data);
     case "boxes": return boxes(data);
     case "facts": return facts(data);

@@ -18,6 +18,8 @@ for (const article of document.querySelectorAll("article.run")) {
   }
 }
 
+if (settings.queries) askBox(byId("ask"));
+
 for (const button of document.querySelectorAll("button.copy")) {
   button.addEventListener("click", () => copyText(button.parentElement.querySelector("code").textContent, button));
 }
@@ -113,7 +115,10 @@ if (settings.live) {
   setInterval(async () => {
     try {
       const answer = await (await fetch(settings.live, { cache: "no-store" })).text();
-      if (version !== null && answer !== version) location.reload();
+      if (version !== null && answer !== version) {
+        keepQuery();
+        location.reload();
+      }
       version = answer;
     } catch {
       // The server has ended: the page stays as it is.

@@ -1,5 +1,7 @@
 //! What panes consist of: tables and charts as data, which the script draws.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value as Json;
 use trace_advisor::trace_model::{MetricTable, Unit, Value};
@@ -52,6 +54,9 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<Json>>,
     /// Rows of the view; the table may hold the first ones only.
     pub(crate) total: usize,
+    /// There are more, and nobody has counted them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_cut: bool,
     /// The query that returns them.
     pub(crate) sql: String,
 }
@@ -81,10 +86,25 @@ impl TableColumn {
 #[derive(Debug, Serialize)]
 pub(crate) struct Bars {
     pub(crate) title: String,
+    /// What tables say for a part, where that is not its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) table_names: BTreeMap<String, Vec<String>>,
     pub(crate) unit: &'static str,
     pub(crate) rows: Vec<BarRow>,
     /// Whether parts add up, so that their names belong into a legend.
     pub(crate) is_stacked: bool,
+}
+
+impl Bars {
+    /// Bars whose parts have the names that tables have.
+    pub(crate) fn new(
+        title: String,
+        unit: &'static str,
+        rows: Vec<BarRow>,
+        is_stacked: bool,
+    ) -> Self {
+        Self { title, table_names: BTreeMap::new(), unit, rows, is_stacked }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -183,7 +203,7 @@ impl Table {
     ) -> Self {
         let named = columns.iter().map(|(name, label)| TableColumn {
             label: (*label).to_owned(),
-            unit: if PLACES.contains(name) { PLACE } else { column_unit(view, name) },
+            unit: unit_shown(name, column_unit(view, name)),
             doc: column_doc(view, name),
             is_change: false,
         });
@@ -202,9 +222,15 @@ impl Table {
             columns: named.collect(),
             rows: cells.collect(),
             total: table.rows.len(),
+            is_cut: false,
             sql: sql.to_owned(),
         }
     }
+}
+
+/// The unit that a page shows the values of a column in.
+pub(crate) fn unit_shown(column: &str, unit: &'static str) -> &'static str {
+    if PLACES.contains(&column) { PLACE } else { unit }
 }
 
 /// A value of a table. Numbers keep seven digits, as many as anyone reads.

@@ -11,14 +11,16 @@ use crate::encode::base64;
 pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 
 /// The script in its parts, joined in this order.
-pub(crate) const SCRIPT: [&str; 8] = [
+pub(crate) const SCRIPT: [&str; 10] = [
     include_str!("../assets/base.js"),
+    include_str!("../assets/filter.js"),
     include_str!("../assets/table.js"),
     include_str!("../assets/charts.js"),
     include_str!("../assets/plots.js"),
     include_str!("../assets/timeline.js"),
     include_str!("../assets/heat.js"),
     include_str!("../assets/perfetto.js"),
+    include_str!("../assets/ask.js"),
     include_str!("../assets/page.js"),
 ];
 
@@ -31,6 +33,9 @@ pub struct Options {
     /// Of a page that is served: the address of a text that changes with the run; the page loads again when it does.
     /// The content security policy then allows to fetch from where the page is from.
     pub live: Option<String>,
+    /// Of a page that is served, of one run: the address that answers queries. The page then has a box for them, see
+    /// [`crate::answer`].
+    pub queries: Option<String>,
     /// The trace viewer that links open [default: `https://ui.perfetto.dev`].
     pub viewer: Option<String>,
     /// Whether a page of a run has the overview and the findings only, as notebooks show it.
@@ -42,6 +47,8 @@ pub struct Options {
 struct Settings<'a> {
     viewer: &'a str,
     live: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queries: Option<&'a str>,
 }
 
 /// The ID of an element of a run. `number`: of the run on the page, from 0.
@@ -112,15 +119,18 @@ pub(crate) fn hash_source(text: &str) -> String {
 impl Document<'_> {
     pub(crate) fn render(&self) -> String {
         let script = script();
-        let Options { live, viewer, .. } = self.options;
-        let connect = if live.is_some() { " connect-src 'self';" } else { "" };
+        let Options { live, queries, viewer, .. } = self.options;
+        let connect = if live.is_some() || queries.is_some() { " connect-src 'self';" } else { "" };
         let policy = format!(
             "default-src 'none'; script-src {}; style-src {}; img-src data:;{connect} base-uri 'none'; form-action 'none'",
             hash_source(&script),
             hash_source(STYLE)
         );
-        let settings =
-            Settings { viewer: viewer.as_deref().unwrap_or(PERFETTO), live: live.as_deref() };
+        let settings = Settings {
+            viewer: viewer.as_deref().unwrap_or(PERFETTO),
+            live: live.as_deref(),
+            queries: queries.as_deref(),
+        };
         let mut out = String::with_capacity(self.body.len() + script.len() + (64 << 10));
         let _ = write!(
             out,
@@ -211,6 +221,8 @@ mod tests {
         assert!(!policy.contains("connect-src"), "{policy}");
         let live = Options { live: Some("version".to_owned()), ..Options::default() };
         assert!(render(&live).contains("connect-src 'self'"));
+        let asked = Options { queries: Some("sql".to_owned()), ..Options::default() };
+        assert!(render(&asked).contains("connect-src 'self'"));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! run; the same run gives the same bytes. The crate reads and prints nothing itself. [`step_lanes`] gives what the timeline of a page
 //! is drawn from to other drawings.
 
+mod answer;
 mod bar;
 mod blocks;
 mod canvas;
@@ -45,6 +46,7 @@ use trace_advisor::advisor::Comparison;
 use trace_advisor::compare::Diff;
 use trace_advisor::{Error, Report, Run};
 
+pub use answer::{MAX_ANSWER_ROWS, answer, answer_of_error};
 pub use document::Options;
 pub use index::short_names;
 pub use sections::Page;

@@ -129,6 +129,10 @@ impl Page {
         for run in &self.runs {
             body.push_str(&run.html);
         }
+        if self.options.queries.is_some() {
+            contents.push(Entry::new("ask", "Ask SQL"));
+            body.push_str(ASK);
+        }
         let title = match self.runs.as_slice() {
             [run] => format!("{} - Trace Advisor", run.listed.path),
             runs => format!("{} runs - Trace Advisor", runs.len()),
@@ -136,6 +140,9 @@ impl Page {
         Document { title, contents, body, data: &self.data, options: &self.options }.render()
     }
 }
+
+/// The section of queries, without the box that the script puts in it.
+const ASK: &str = "<section id=\"ask\" aria-label=\"Ask SQL\">\n<h2>Ask SQL</h2>\n<p class=\"lead\">What else does the run say? Queries read its tables and views, which <code>advisor tables</code> lists.</p>\n</section>\n";
 
 /// Writes the section of a pane, without what the script draws in it.
 pub(crate) fn write_pane(pane: &Pane, id: &str, out: &mut String) {

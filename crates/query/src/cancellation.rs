@@ -53,8 +53,12 @@ pub(crate) struct Timer {
 
 impl Timer {
     pub(crate) fn start(after: Duration) -> io::Result<Self> {
+        Self::start_for(Cancellation::new(), after)
+    }
+
+    /// As [`Timer::start`], for a query that others may cancel, too.
+    pub(crate) fn start_for(expiry: Cancellation, after: Duration) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let expiry = Cancellation::new();
         let expired = expiry.clone();
         thread::Builder::new().name("timer".to_owned()).spawn(move || {
             if stopped.recv_timeout(after) == Err(RecvTimeoutError::Timeout) {

@@ -71,9 +71,18 @@ pub(crate) async fn run_prepared_plan(
 
 /// As [`collect_rows`], but the rows count as memory of the query.
 pub(crate) async fn collect_within_limit(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> {
-    match limited_with(state, plan).await {
+    Ok(collect_first_rows(state, plan, usize::MAX).await?.0)
+}
+
+/// As [`collect_within_limit`], but ends after the first `max_rows` rows. Returns whether there are more.
+pub(crate) async fn collect_first_rows(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    max_rows: usize,
+) -> Result<(Rows, bool)> {
+    match limited_with(state, plan, max_rows).await {
         Err(error) if is_out_of_memory(&error) => {
-            limited_with(&optimizer::sorted_join_state(state), plan).await
+            limited_with(&optimizer::sorted_join_state(state), plan, max_rows).await
         }
         outcome => outcome,
     }
@@ -93,17 +102,25 @@ fn memory_of_rows(context: &TaskContext) -> MemoryReservation {
     MemoryConsumer::new("rows of the query").register(context.memory_pool())
 }
 
-async fn limited_with(state: &SessionState, plan: &LogicalPlan) -> Result<Rows> {
+async fn limited_with(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    max_rows: usize,
+) -> Result<(Rows, bool)> {
     let plan = state.create_physical_plan(plan).await?;
     let context = state.task_ctx();
     let memory = memory_of_rows(&context);
     let (schema, mut batches) = (plan.schema(), Vec::new());
     let mut stream = execute_stream(plan, context)?;
-    while let Some(batch) = stream.try_next().await? {
+    let (mut rows_left, mut is_cut) = (max_rows, false);
+    while !is_cut && let Some(batch) = stream.try_next().await? {
+        is_cut = batch.num_rows() > rows_left;
+        let batch = if is_cut { batch.slice(0, rows_left) } else { batch };
+        rows_left -= batch.num_rows();
         memory.try_grow(batch_bytes(&batch))?;
         batches.push(batch);
     }
-    Rows::returned(schema, batches)
+    Ok((Rows::returned(schema, batches)?, is_cut))
 }
 
 fn batch_bytes(batch: &RecordBatch) -> usize {

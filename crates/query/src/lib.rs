@@ -62,5 +62,5 @@ pub use query_diagnostic::{QueryDiagnostic, QueryHelp};
 pub use rank_groups::{fits_in_memory, fits_rank_by_rank};
 pub use rust_view::{RustView, SharedComputation, ViewError, ViewInputs, ViewOutputs};
 pub use selection::{Range, Ranges, Selection, SelectionError};
-pub use session::{Session, Tables, ViewUse, prepare_plans};
+pub use session::{FirstRows, Session, Tables, ViewUse, prepare_plans};
 pub use view::{Column, Param, ViewDef, ViewScope, ViewSource, Window};

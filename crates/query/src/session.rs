@@ -19,6 +19,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use futures::future::{Either, select};
 pub use prepare::{ViewUse, prepare_plans};
+pub use queries::FirstRows;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 use trace_model::tables::TABLES;
@@ -79,7 +80,7 @@ pub struct Session {
     concurrent_views: usize,
     /// Cancels the calls that wait.
     calls: Mutex<Cancellation>,
-    /// The time of one query of a rule.
+    /// The time of one query of a rule or of a page.
     rule_time_limit: Duration,
     /// Queries of rules that may still take too long: many rules may.
     slow_rules_left: AtomicUsize,
@@ -98,7 +99,7 @@ impl<T> Drop for AbortOnDrop<T> {
 struct Engine {
     /// Plans queries of users.
     user_context: SessionContext,
-    /// Plans queries of rules, with their limit of memory.
+    /// Plans queries of rules and of pages, with their limit of memory.
     rule_state: Arc<SessionState>,
     /// Plans views, and queries of this program. The provider has a weak reference to it.
     view_state: Arc<SessionState>,
@@ -175,7 +176,7 @@ impl Session {
         })
     }
 
-    /// Changes the time that one query of a rule may take: 30 s for tables in memory, else 5 min.
+    /// Changes the time that one query of a rule or of a page may take: 30 s for tables in memory, else 5 min.
     pub fn limit_rule_queries(&mut self, time: Duration) {
         self.rule_time_limit = time;
     }
@@ -446,7 +447,7 @@ impl Engine {
     fn state_for(&self, origin: QueryOrigin) -> Arc<SessionState> {
         match origin {
             QueryOrigin::User => Arc::new(self.user_context.state()),
-            QueryOrigin::Rule => Arc::clone(&self.rule_state),
+            QueryOrigin::Rule | QueryOrigin::Page => Arc::clone(&self.rule_state),
             QueryOrigin::Program => Arc::clone(&self.view_state),
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use advisor::{EvidenceQuery, MAX_RETIMED_RANKS, Report, RuleQuery, RuleSet};
 use arrow::array::AsArray;
 use ingest::{CacheEntry, Location, NoProgress, Progress, TemporaryFolder};
-use query::{Cancellation, Params, Session, Tables};
+use query::{Cancellation, FirstRows, Params, Session, Tables};
 use trace_model::retiming::{FixEffect, Retiming, RetimingRequest};
 use trace_model::{
     Dataset, FailedTable, MetricTable, RecordBatch, RunInfo, TableSet, TableSource, Warning,
@@ -248,6 +248,16 @@ impl Run {
         query: &str,
     ) -> Result<Vec<RecordBatch>, Error> {
         Ok(self.timed("query", || self.session.sql_unless(cancellation, query))?)
+    }
+
+    /// The first rows of a query that a page sends, with the limits of queries of rules, see [`Session::first_rows`].
+    pub fn first_rows(
+        &self,
+        cancellation: &Cancellation,
+        query: &str,
+        max_rows: usize,
+    ) -> Result<FirstRows, Error> {
+        Ok(self.session.first_rows(cancellation, query, max_rows)?)
     }
 
     /// The names of the functions that queries may call, sorted.

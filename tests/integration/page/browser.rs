@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 use trace_demo::{Bottleneck, Options, write_run};
 
-use super::driver::{ask, assert_is_drawn, landings, values};
+use super::driver::{ask, assert_is_drawn, axe, landings, values};
 use super::{SNAPSHOT, hostile_run, hostile_snapshot, page, page_of_comparison, page_of_runs};
 use crate::support::corpus::corpus;
 use crate::support::sandbox::Sandbox;
@@ -255,19 +255,25 @@ fn page_hands_moments_to_perfetto() {
     assert_eq!(values[2][1], 1);
 }
 
+/// The program, serving the page of a run, and the address of the page.
+fn served(sandbox: &Sandbox) -> (Child, String) {
+    let mut command = sandbox.command(&["open", "run", "--report", "--no-browser"]);
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut url = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+    (process, url.trim().to_owned())
+}
+
 /// A served page loads again when a file of its run changes.
 #[test]
 #[ignore = "needs ADVISOR_BROWSER"]
 fn served_page_follows_its_run() {
     let sandbox = Sandbox::with_run();
-    let mut command = sandbox.command(&["open", "run", "--report", "--no-browser"]);
-    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut url = String::new();
-    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+    let (mut process, url) = served(&sandbox);
     let options =
         Options { bottleneck: Bottleneck::None, steps: 4, layers: 1, ..Options::default() };
     let has_finding = "Boolean(document.getElementById('f-IN001'))";
-    let has = || ask(url.trim(), &json!([{}]), None, &[has_finding])["values"][0] == true;
+    let has = || ask(&url, &json!([{}]), None, &[has_finding])["values"][0] == true;
     assert!(has());
     write_run(&options, &sandbox.path("run")).unwrap();
     let mut is_gone = false;
@@ -281,4 +287,115 @@ fn served_page_follows_its_run() {
     process.kill().unwrap();
     process.wait().unwrap();
     assert!(is_gone, "the page does not follow the run");
+}
+
+/// A script that puts a query into the box of a served page, does something, and waits for what `found` selects.
+fn asked(sql: &str, then: &str, found: &str) -> String {
+    format!(
+        "(async () => {{
+            const box = document.getElementById('ask-text');
+            const button = document.querySelector('#ask .tools button');
+            box.value = {sql:?};
+            document.querySelector('#ask .answer').replaceChildren();
+            {then}
+            for (let n = 0; n < 400 && !document.querySelector({found:?}); n++) await new Promise((done) => setTimeout(done, 50));
+            return [...document.querySelectorAll({found:?})].map((node) => node.textContent);
+        }})()"
+    )
+}
+
+/// The box of a served page answers queries, by the button and by keys, and says what is wrong with one.
+#[test]
+#[ignore = "needs ADVISOR_BROWSER"]
+fn served_page_answers_queries() {
+    let sandbox = Sandbox::with_run();
+    let (mut process, url) = served(&sandbox);
+    let query = "SELECT rank, 1500000 AS dur_ns, NULL AS nothing FROM ranks ORDER BY rank";
+    let by_keys = "box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', ctrlKey: true, bubbles: true }));";
+    let sorted = "(() => {
+        const grid = document.querySelector('#ask table.data');
+        grid.querySelector('th button').click();
+        return [...grid.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent);
+    })()";
+    let edited = "(() => {
+        [...document.querySelectorAll('#kernels .tools button')].find((button) => button.textContent === 'Edit SQL').click();
+        return [document.activeElement.id, document.activeElement.value.startsWith('SELECT name')];
+    })()";
+    let js = [
+        "document.querySelector('#ask label').control.id".to_owned(),
+        asked(query, "button.click();", "#ask tbody td"),
+        sorted.to_owned(),
+        asked("SELECT * FROM kernles", by_keys, "#ask .failure"),
+        asked("SELECT a.name FROM kernels a, kernels b, kernels c", by_keys, "#ask .answer .n"),
+        edited.to_owned(),
+    ];
+    let js: Vec<&str> = js.iter().map(String::as_str).collect();
+    let views = json!([{}, {"dark": true, "width": 390}]);
+    let answer = ask(&url, &views, Some(&axe()), &js);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert_eq!(answer["violations"], json!([]));
+    for values in answer["values"].as_array().unwrap().chunks(js.len()) {
+        assert_eq!(values[0], "ask-text");
+        assert_eq!(values[1], json!(["0", "1.50 ms", "", "1", "1.50 ms", ""]));
+        assert_eq!(values[2], json!(["1", "0"]));
+        let error = values[3][0].as_str().unwrap();
+        assert!(error.contains("there is no table or view `kernles`"), "{error}");
+        assert_eq!(values[4], json!(["1,000 rows, the query returns more"]));
+        assert_eq!(values[5], json!(["ask-text", true]));
+    }
+}
+
+/// A part of a chart, clicked or by its button in the legend, filters the tables beside it; again, it shows all. Only served
+/// pages have the box of queries.
+#[test]
+#[ignore = "needs ADVISOR_BROWSER"]
+fn page_filters_tables_by_a_part_of_a_chart() {
+    let sandbox = Sandbox::with_run();
+    page(&sandbox, "run", "report.html");
+    let causes = |pane: &str, click: &str| {
+        format!(
+            "(() => {{
+                const pane = document.querySelector('#{pane}');
+                const button = (name) => [...pane.querySelectorAll('.legend button')].find((b) => b.textContent === name);
+                const bar = (share) => {{
+                    const canvas = pane.querySelector('canvas');
+                    const {{ left, top, width }} = canvas.getBoundingClientRect();
+                    canvas.dispatchEvent(new MouseEvent('click', {{ clientX: left + share * width, clientY: top + 10, bubbles: true }}));
+                }};
+                {click}
+                const rows = [...pane.querySelectorAll('table.data tbody tr')];
+                const pressed = [...pane.querySelectorAll('.legend button[aria-pressed=true]')].map((b) => b.textContent);
+                const chip = pane.querySelector('.chip:not([hidden])');
+                return [[...new Set(rows.map((row) => row.cells[1].textContent))], [...new Set(pressed)], chip && chip.textContent];
+            }})()"
+        )
+    };
+    let js = [
+        "Boolean(document.querySelector('#ask, textarea'))".to_owned(),
+        causes("path", ""),
+        causes("path", "bar(0.2);"),
+        causes("path", "bar(0.2);"),
+        causes("path", "button('data loading').click();"),
+        causes("path", "button('data loading').click();"),
+        causes("idle", "button('launching').click();"),
+        causes("idle", "pane.querySelector('.chip:not([hidden])').click();"),
+    ];
+    let js: Vec<&str> = js.iter().map(String::as_str).collect();
+    let values = values(&sandbox.path("report.html"), &js);
+    assert_eq!(values[0], false);
+    let all = &values[1];
+    assert!(all[0].as_array().unwrap().len() > 2, "{all}");
+    assert_eq!((&all[1], &all[2]), (&json!([]), &Value::Null));
+    // The bar begins with what takes most of the path.
+    let first = &values[2][1][0];
+    assert_eq!(values[2][0], json!([first]));
+    assert_eq!(&values[3], all);
+    assert_eq!(values[4], json!([["data loading"], ["data loading"], "Only data loading \u{d7}"]));
+    assert_eq!(&values[5], all);
+    // The table names what launching consists of.
+    let launching = values[6][0].as_array().unwrap();
+    assert!(launching.contains(&json!("launch call")), "{launching:?}");
+    assert!(!launching.contains(&json!("data loading")), "{launching:?}");
+    assert!(values[7][0].as_array().unwrap().len() > launching.len(), "{}", values[7]);
 }

@@ -58,6 +58,8 @@ fn page_allows_itself_only() {
         assert!(!html.contains(tag), "{tag}");
     }
     assert!(html.contains("IN001"));
+    // Only a server answers queries.
+    assert!(!html.contains("<section id=\"ask\"") && !html.contains("\"queries\":"));
 }
 
 #[test]

@@ -177,7 +177,7 @@ pub(crate) struct OpenArgs {
     /// Open a copy with counters, critical path and findings, as `advisor augment` writes it
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) augment: bool,
-    /// Serve the report of the run as a page instead, which loads again when the run changes
+    /// Serve the report of the run as a page instead, which answers SQL and loads again when the run changes
     #[arg(long, conflicts_with_all = ["augment", "keep"], help_heading = OUTPUT)]
     pub(crate) report: bool,
     /// Local port; the public Perfetto UI fetches from port 9001 only

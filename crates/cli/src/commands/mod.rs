@@ -17,6 +17,7 @@ mod merge;
 mod open;
 mod open_report;
 mod overview;
+mod page_query;
 mod query;
 mod questions;
 mod rates;

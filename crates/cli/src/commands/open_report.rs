@@ -1,5 +1,5 @@
-//! `advisor open --report`: serves the report of a run as a page to the browser of this machine, and checks the run
-//! again when its files change.
+//! `advisor open --report`: serves the report of a run as a page to the browser of this machine, answers the queries of the
+//! page, and reads and checks the run again when its files change.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,6 +11,7 @@ use page::Options;
 use trace_advisor::{OpenOptions, RuleSet, Run};
 
 use super::open::{PERFETTO_PORT, cannot_listen, open_browser, refuse_selections, token};
+use super::page_query::answer_query;
 use crate::args::OpenArgs;
 use crate::cluster;
 use crate::console::Console;
@@ -21,7 +22,7 @@ use crate::progress::Stage;
 use crate::rule_files;
 use crate::run::{finish, note_if_exported, open_options};
 use crate::serve::Server;
-use crate::serve_page::LivePage;
+use crate::serve_page::{LivePage, QUERIES, VERSION};
 
 /// Time between looks at the files of the run.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -36,7 +37,8 @@ pub(super) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
     let port = server.port()?;
     let rules = rule_files::load_selected(&args.rules, console)?;
     let mut seen = state(&args.run.path);
-    let page = Arc::new(LivePage::new(&token()?, html(args, &rules, console)?));
+    let (run, html) = run_and_page(args, &rules, console)?;
+    let page = Arc::new(LivePage::new(&token()?, answer_query, run, html));
     let url = format!("http://127.0.0.1:{port}{}", page.path);
     writeln!(console.out, "{url}")?;
     console.out.flush()?;
@@ -50,7 +52,12 @@ pub(super) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
     }
     writeln!(console.err, "serving until Ctrl-C; the page follows the files of the run")?;
     let served = Arc::clone(&page);
-    std::thread::spawn(move || server.run_forever(move |request| served.answer(request)));
+    std::thread::spawn(move || {
+        server.run_forever(move |request| {
+            let served = Arc::clone(&served);
+            async move { served.answer(request).await }
+        });
+    });
     loop {
         std::thread::sleep(LOOK_EVERY);
         let now = state(&args.run.path);
@@ -63,15 +70,19 @@ pub(super) fn run(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Exit
             continue;
         }
         seen = now;
-        match html(args, &rules, console) {
-            Ok(html) => page.set(html),
+        match run_and_page(args, &rules, console) {
+            Ok((run, html)) => page.set(run, html),
             Err(error) => print_error(&error, console)?,
         }
     }
 }
 
-/// Checks the run and renders its page.
-fn html(args: &OpenArgs, rules: &RuleSet, console: &mut Console) -> anyhow::Result<String> {
+/// Opens the run, checks it and renders its page.
+fn run_and_page(
+    args: &OpenArgs,
+    rules: &RuleSet,
+    console: &mut Console,
+) -> anyhow::Result<(Run, String)> {
     let progress = console.progress(&[Stage::Read, Stage::Compute]);
     let options = OpenOptions {
         later_views: page::VIEWS,
@@ -83,12 +94,16 @@ fn html(args: &OpenArgs, rules: &RuleSet, console: &mut Console) -> anyhow::Resu
     let run = Run::open_with(&args.run.path, &options, progress.files())?;
     progress.suspend(|| note_if_exported(&run, &args.read, console))?;
     let report = run.check(rules)?;
-    let (live, viewer) = (Some("version".to_owned()), Some(args.ui.clone()));
-    let options = Options { live, viewer, ..Options::default() };
+    let options = Options {
+        live: Some(VERSION.to_owned()),
+        queries: Some(QUERIES.to_owned()),
+        viewer: Some(args.ui.clone()),
+        ..Options::default()
+    };
     let html = page::report(&run, &report, &options)?;
     drop(progress);
     finish(&run, &args.read, console)?;
-    Ok(html)
+    Ok((run, html))
 }
 
 /// A number that changes with the names, lengths and times of the files of a run; 0 for a run that is not on this

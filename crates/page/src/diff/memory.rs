@@ -48,12 +48,13 @@ fn both(owners: &[(String, i64, i64)]) -> Bars {
             .map(|owner| (short(&owner.0), side(owner) as f64))
             .collect(),
     };
-    Bars {
-        title: "Memory by owner, before and after".to_owned(),
-        unit: "bytes",
-        rows: vec![row("before", |owner| owner.1), row("after", |owner| owner.2)],
-        is_stacked: true,
-    }
+    let title = "Memory by owner, before and after".to_owned();
+    Bars::new(
+        title,
+        "bytes",
+        vec![row("before", |owner| owner.1), row("after", |owner| owner.2)],
+        true,
+    )
 }
 
 fn by_owner(owners: &[(String, i64, i64)]) -> Table {
@@ -71,6 +72,7 @@ fn by_owner(owners: &[(String, i64, i64)]) -> Table {
         ],
         rows: owners.iter().map(cells).collect(),
         total: owners.len(),
+        is_cut: false,
         sql: String::new(),
     }
 }
@@ -103,6 +105,7 @@ fn by_place(changed: &[&MemoryHolder]) -> Table {
         ],
         rows: changed.iter().take(MAX_ROWS).map(cells).collect(),
         total: changed.len(),
+        is_cut: false,
         sql: String::new(),
     }
 }

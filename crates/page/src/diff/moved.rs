@@ -56,6 +56,7 @@ pub(super) fn pane(diff: &Diff) -> Option<Pane> {
         ],
         rows: diff.rows.iter().take(MAX_ROWS).map(cells).collect(),
         total: diff.rows.len(),
+        is_cut: false,
         sql: String::new(),
     };
     Some(Pane {

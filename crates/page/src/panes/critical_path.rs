@@ -35,7 +35,7 @@ pub(super) fn critical_path(source: &Source<'_>) -> Result<Pane, Error> {
         .collect();
     if !parts.is_empty() {
         let bars = |title: &str, rows: Vec<BarRow>| {
-            Block::Bars(Bars { title: title.to_owned(), unit: "ns", rows, is_stacked: true })
+            Block::Bars(Bars::new(title.to_owned(), "ns", rows, true))
         };
         let all = vec![BarRow { label: "whole path".to_owned(), parts }];
         blocks.push(bars("The critical path, by what the run waits for", all));

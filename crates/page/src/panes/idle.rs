@@ -6,6 +6,7 @@ use trace_advisor::Error;
 
 use super::{Source, pane};
 use crate::blocks::{Area, BarRow, Bars, Block, Pane, Series, rounded};
+use crate::words::value_in_words;
 
 /// Parts of the recording that the chart over time has.
 const BINS: i64 = 120;
@@ -29,6 +30,21 @@ const CAUSES: &[(&str, &str)] = &[
     ("profiler_ns", "profiler"),
     ("no_host_events_ns", "host not recorded"),
     ("unknown_ns", "unknown"),
+];
+
+/// Parts of the bars that stand for several causes of `idle_gap_causes`, or for one with another name.
+const JOINED_CAUSES: &[(&str, &[&str])] = &[
+    ("launching", &["op_dispatch", "launch_api", "copy_api", "launch_latency"]),
+    ("CPU operators", &["cpu_compute"]),
+    ("waiting for collectives", &["collective"]),
+    ("waiting for other streams", &["other_stream"]),
+    ("gaps between kernels", &["dependency"]),
+    ("first launches", &["first_launch"]),
+    ("host not recorded", &["no_host_events"]),
+    (
+        "unknown",
+        &["unlinked", "graph_replay", "unrecorded_work", "stream_capture", "recording_end"],
+    ),
 ];
 
 /// Idle time whose cause cannot be told.
@@ -102,7 +118,15 @@ fn by_rank(source: &Source<'_>) -> Result<Option<Bars>, Error> {
     } else {
         "Idle time by cause".to_owned()
     };
-    Ok((!bars.is_empty()).then_some(Bars { title, unit: "ns", rows: bars, is_stacked: true }))
+    let bars = Bars { table_names: table_names(), ..Bars::new(title, "ns", bars, true) };
+    Ok((!bars.rows.is_empty()).then_some(bars))
+}
+
+/// What the table says for each part of the bars.
+fn table_names() -> BTreeMap<String, Vec<String>> {
+    let words = |cause: &&str| value_in_words("cause", cause);
+    let names = |causes: &[&str]| causes.iter().filter_map(words).collect();
+    JOINED_CAUSES.iter().map(|(part, causes)| ((*part).to_owned(), names(causes))).collect()
 }
 
 /// Idle time over the recording by cause: the share of each part of it.

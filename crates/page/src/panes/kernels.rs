@@ -87,7 +87,7 @@ fn families(source: &Source<'_>) -> Result<Option<Bars>, Error> {
         },
     );
     let title = "Time by family (families may overlap)".to_owned();
-    Ok((bars.len() > 1).then_some(Bars { title, unit: "ns", rows: bars, is_stacked: false }))
+    Ok((bars.len() > 1).then(|| Bars::new(title, "ns", bars, false)))
 }
 
 fn roofline(source: &Source<'_>) -> Result<Option<Scatter>, Error> {

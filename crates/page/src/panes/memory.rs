@@ -179,5 +179,5 @@ fn owners(source: &Source<'_>) -> Result<Option<Bars>, Error> {
         bars.iter().flat_map(|bar| &bar.parts).any(|(owner, _)| owner.starts_with("free"));
     let what = if has_free { "Reserved" } else { "Memory" };
     let title = format!("{what} at the peak by owner");
-    Ok((!bars.is_empty()).then_some(Bars { title, unit: "bytes", rows: bars, is_stacked: true }))
+    Ok((!bars.is_empty()).then(|| Bars::new(title, "bytes", bars, true)))
 }

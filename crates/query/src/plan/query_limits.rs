@@ -25,8 +25,8 @@ const MAX_DEPTH: usize = 500;
 /// twice.
 const MAX_RELATIONS: u64 = 100_000;
 
-/// The same for rules. Planning takes some milliseconds for each, during which it cannot be canceled.
-const MAX_RELATIONS_IN_RULES: u64 = 1_000;
+/// The same for rules and pages. Planning takes some milliseconds for each, during which it cannot be canceled.
+const MAX_RELATIONS_OF_STRANGERS: u64 = 1_000;
 
 /// The parser does not limit how deep these are nested.
 const MAX_NESTED: usize = 50;
@@ -34,8 +34,9 @@ const MAX_NESTED: usize = 50;
 /// Stack on which queries are parsed before their depth is known. Memory is used as far as it is needed.
 const PARSER_STACK_BYTES: usize = 128 << 20;
 
-/// Functions that make rows from nothing. Rules judge what a trace shows. `range` has a limit: it numbers what is there.
-const NOT_IN_RULES: [&str; 1] = ["generate_series"];
+/// Functions that make rows from nothing, which rules and pages may not call: rules judge what a trace shows. `range` has a
+/// limit: it numbers what is there.
+const NOT_OF_STRANGERS: [&str; 1] = ["generate_series"];
 
 /// The writer of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub(crate) enum QueryOrigin {
     User,
     /// A rule file, perhaps of a stranger.
     Rule,
+    /// Whoever reaches the server of a page.
+    Page,
     /// This program. Its queries have no limits.
     Program,
 }
@@ -176,13 +179,17 @@ impl Limits {
         ControlFlow::Continue(())
     }
 
-    fn refuse_in_rules(&mut self, what: &str, span: Span) -> ControlFlow<()> {
-        if self.origin != QueryOrigin::Rule {
-            return ControlFlow::Continue(());
-        }
-        let help = Some("queries of rules read the tables and views of the run");
-        let message = format!("{what} is not allowed in the query of a rule");
-        self.refuse(Refused { message, help, span: Some(span) })
+    /// Refuses what only the person who runs the program may use.
+    fn refuse_of_strangers(&mut self, what: &str, span: Span) -> ControlFlow<()> {
+        let (place, help) = match self.origin {
+            QueryOrigin::User | QueryOrigin::Program => return ControlFlow::Continue(()),
+            QueryOrigin::Rule => {
+                ("the query of a rule", "queries of rules read the tables and views of the run")
+            }
+            QueryOrigin::Page => ("the query of a page", "`advisor sql` allows it"),
+        };
+        let message = format!("{what} is not allowed in {place}");
+        self.refuse(Refused { message, help: Some(help), span: Some(span) })
     }
 }
 
@@ -191,7 +198,7 @@ impl Visitor for Limits {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         if let Some(with) = query.with.as_ref().filter(|with| with.recursive) {
-            self.refuse_in_rules("a recursive query", with.with_token.0.span)?;
+            self.refuse_of_strangers("a recursive query", with.with_token.0.span)?;
         }
         self.relations.enter(query);
         self.enter(1 + set_operations(&query.body), None)
@@ -223,7 +230,7 @@ impl Visitor for Limits {
             _ => None,
         };
         match function {
-            Some(name) => self.refuse_in_rules("a table function", name.span),
+            Some(name) => self.refuse_of_strangers("a table function", name.span),
             None => ControlFlow::Continue(()),
         }
     }
@@ -231,9 +238,9 @@ impl Visitor for Limits {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if let Expr::Function(function) = expr
             && let Some(name) = last_part(&function.name)
-            && NOT_IN_RULES.contains(&name.value.to_lowercase().as_str())
+            && NOT_OF_STRANGERS.contains(&name.value.to_lowercase().as_str())
         {
-            self.refuse_in_rules(&format!("`{}`", name.value), name.span)?;
+            self.refuse_of_strangers(&format!("`{}`", name.value), name.span)?;
         }
         self.enter(levels(expr), None)
     }
@@ -316,7 +323,7 @@ impl Relations {
     fn refused(&self, origin: QueryOrigin) -> Option<Refused> {
         let limit = match origin {
             QueryOrigin::User => MAX_RELATIONS,
-            QueryOrigin::Rule => MAX_RELATIONS_IN_RULES,
+            QueryOrigin::Rule | QueryOrigin::Page => MAX_RELATIONS_OF_STRANGERS,
             QueryOrigin::Program => u64::MAX,
         };
         let message = || {
@@ -428,6 +435,8 @@ mod tests {
             assert_eq!(user(sql), "", "{sql}");
             let message = refusal(sql, QueryOrigin::Rule);
             assert_eq!(message, format!("{part} is not allowed in the query of a rule"), "{sql}");
+            let message = refusal(sql, QueryOrigin::Page);
+            assert_eq!(message, format!("{part} is not allowed in the query of a page"), "{sql}");
         }
         assert_eq!(
             refusal("SELECT max(bytes), coalesce(1, 2) FROM memcpys", QueryOrigin::Rule),

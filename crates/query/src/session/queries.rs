@@ -3,17 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::compute::concat_batches;
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::LogicalPlan;
 use trace_model::RecordBatch;
 use trace_model::tables::find;
 
 use super::{Session, non_empty};
 use crate::cancellation::{Cancellation, Timer};
 use crate::error::{Error, Result, UnknownRelation};
-use crate::execution::{collect_rows, collect_within_limit};
+use crate::execution::{collect_first_rows, collect_rows, collect_within_limit};
 use crate::parallel::per_item;
 use crate::plan::query_limits::{self, QueryOrigin};
 use crate::plan::references::References;
@@ -25,6 +26,15 @@ use crate::view::ViewDef;
 /// Tables that a query of a user reads with its common table expressions inlined, as DataFusion does, which takes some
 /// milliseconds for each. Of queries that read more, those that are mentioned repeatedly are computed once.
 const MAX_INLINED_RELATIONS: u64 = 200;
+
+/// The first rows of a query, see [`Session::first_rows`].
+#[derive(Debug)]
+pub struct FirstRows {
+    /// At least one batch, so that the schema is known.
+    pub batches: Vec<RecordBatch>,
+    /// Whether the query returns more.
+    pub is_cut: bool,
+}
 
 impl Session {
     /// The rows of a query over tables and views. `$name` stands for the value of a parameter. Queries
@@ -81,6 +91,43 @@ impl Session {
         }
     }
 
+    /// The first `max_rows` rows of a query that a page sends, which ends when they are there. It has the limits of
+    /// [`Session::rule_sql`]; its time includes that of the views that it reads.
+    ///
+    /// # Errors
+    /// As [`Session::sql_unless`], and [`Error::TimeLimit`].
+    pub fn first_rows(
+        &self,
+        cancellation: &Cancellation,
+        query: &str,
+        max_rows: usize,
+    ) -> Result<FirstRows> {
+        query_limits::check(query, QueryOrigin::Page).map_err(Error::Query)?;
+        let (start, limit) = (Instant::now(), self.rule_time_limit);
+        let _timer = Timer::start_for(cancellation.clone(), limit)?;
+        match self.run_first_rows(cancellation, query, max_rows) {
+            Err(Error::Canceled) if start.elapsed() >= limit => Err(Error::TimeLimit(limit)),
+            outcome => outcome,
+        }
+    }
+
+    fn run_first_rows(
+        &self,
+        cancellation: &Cancellation,
+        query: &str,
+        max_rows: usize,
+    ) -> Result<FirstRows> {
+        let origin = QueryOrigin::Page;
+        self.read_relations(cancellation, query, origin, None)?;
+        let plan = self.plan(cancellation, query, origin)?;
+        let engine = Arc::clone(&self.engine);
+        let rows = self.block_on_unless(cancellation, async move {
+            collect_first_rows(&engine.state_for(origin), &plan, max_rows).await
+        });
+        let (rows, is_cut) = rows?.map_err(|e| self.query_error(query, e))?;
+        Ok(FirstRows { batches: non_empty(rows), is_cut })
+    }
+
     /// As [`Session::rule_sql`], for several queries, in their order. Over tables in memory they run at the same time, and
     /// share the cores within the time that each may take.
     pub fn rule_sql_of_each(&self, queries: &[&str]) -> Vec<Result<Vec<RecordBatch>>> {
@@ -128,7 +175,7 @@ impl Session {
                 return Err(DataFusionError::External(Box::new(unknown)));
             }
             engine.prepare(&views, false).await?;
-            if origin == QueryOrigin::Rule {
+            if matches!(origin, QueryOrigin::Rule | QueryOrigin::Page) {
                 for view in views {
                     engine.run.make_ready(view).await?;
                 }
@@ -151,10 +198,33 @@ impl Session {
         {
             return Ok(rows);
         }
-        let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
-        if origin != QueryOrigin::User {
-            engine.run.add_planned_query(query.to_owned());
+        if matches!(origin, QueryOrigin::Rule | QueryOrigin::Program) {
+            self.engine.run.add_planned_query(query.to_owned());
         }
+        let plan = self.plan(cancellation, query, origin)?;
+        let engine = Arc::clone(&self.engine);
+        let rows = self.block_on_unless(cancellation, async move {
+            let state = engine.state_for(origin);
+            let rows = match origin {
+                QueryOrigin::User | QueryOrigin::Program => {
+                    let mut cpu_time = Duration::ZERO;
+                    collect_rows(&state, &plan, &mut cpu_time).await
+                }
+                QueryOrigin::Rule | QueryOrigin::Page => collect_within_limit(&state, &plan).await,
+            };
+            rows.map(non_empty)
+        });
+        rows?.map_err(|e| self.query_error(query, e))
+    }
+
+    /// Plans a query that only reads.
+    fn plan(
+        &self,
+        cancellation: &Cancellation,
+        query: &str,
+        origin: QueryOrigin,
+    ) -> Result<LogicalPlan> {
+        let (engine, sql) = (Arc::clone(&self.engine), query.to_owned());
         let plan = self.block_on_unless(cancellation, async move {
             let state = engine.state_for(origin);
             let statement = parse(&state, &sql)?;
@@ -169,19 +239,7 @@ impl Session {
         });
         let plan = plan?.map_err(|e| self.query_error(query, e))?;
         read_only().verify_plan(&plan).map_err(|e| Error::NotReadOnly(e.strip_backtrace()))?;
-        let engine = Arc::clone(&self.engine);
-        let rows = self.block_on_unless(cancellation, async move {
-            let state = engine.state_for(origin);
-            let rows = match origin {
-                QueryOrigin::User | QueryOrigin::Program => {
-                    let mut cpu_time = Duration::ZERO;
-                    collect_rows(&state, &plan, &mut cpu_time).await
-                }
-                QueryOrigin::Rule => collect_within_limit(&state, &plan).await,
-            };
-            rows.map(non_empty)
-        });
-        rows?.map_err(|e| self.query_error(query, e))
+        Ok(plan)
     }
 
     /// Runs the prepared plan of a query. Returns `None` if it has to be planned.

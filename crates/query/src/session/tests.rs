@@ -8,7 +8,8 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use trace_model::{Batches, MetricTable, Partition, RecordBatch, ScanError, TableSet, TableSource};
 
-use super::{Session, Tables, ViewUse, prepare_plans};
+use super::{FirstRows, Session, Tables, ViewUse, prepare_plans};
+use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::params::{ParamValue, Params};
@@ -157,6 +158,34 @@ fn rule_query_ends_with_its_time_and_leaves_nothing_running() {
     assert!(matches!(session.rule_sql(&slow), Err(Error::TimeLimit(_))));
     assert!(matches!(session.rule_sql("SELECT 1"), Err(Error::TimeLimit(_))));
     assert_eq!(session.sql("SELECT 1").unwrap()[0].num_rows(), 1);
+}
+
+/// Many slow queries of a page do not end the next ones, as those of rules do.
+#[test]
+fn first_rows_end_a_query_and_have_a_limit_of_time() {
+    let mut session = loaded();
+    session.limit_rule_queries(Duration::from_millis(300));
+    let digits = "(VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10))";
+    let from: Vec<String> = (0..14).map(|i| format!("{digits} AS t{i}")).collect();
+    let from = from.join(", ");
+    for _ in 0..6 {
+        let query = format!("SELECT sum(t0.column1 * t9.column1) FROM {from}");
+        let outcome = session.first_rows(&Cancellation::new(), &query, 7);
+        assert!(matches!(outcome, Err(Error::TimeLimit(_))), "{outcome:?}");
+    }
+    session.limit_rule_queries(Duration::from_mins(1));
+    let first = |query: &str| session.first_rows(&Cancellation::new(), query, 7);
+    let rows = |first: &FirstRows| first.batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let cut = first(&format!("SELECT t0.column1 FROM {from}")).unwrap();
+    assert_eq!((rows(&cut), cut.is_cut), (7, true));
+    let all = first(&format!("SELECT column1 FROM {digits} LIMIT 7")).unwrap();
+    assert_eq!((rows(&all), all.is_cut), (7, false));
+    let none = first(&format!("SELECT column1 FROM {digits} WHERE column1 > 10")).unwrap();
+    assert_eq!((rows(&none), none.is_cut, none.batches.len()), (0, false, 1));
+    let canceled = Cancellation::new();
+    canceled.cancel();
+    let outcome = session.first_rows(&canceled, "SELECT 1", 7);
+    assert!(matches!(outcome, Err(Error::Canceled)), "{outcome:?}");
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! The answer to a query of a page that is served.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use trace_advisor::Error;
+use trace_advisor::query::{FirstRows, query_table};
+
+use crate::blocks::{Table, TableColumn, cell, unit_shown};
+use crate::clean::{json, short};
+
+/// Rows that a page shows of a query.
+pub const MAX_ANSWER_ROWS: usize = 1_000;
+
+/// Bytes of their values: a query may have thousands of columns.
+const MAX_ANSWER_BYTES: usize = 4 << 20;
+
+/// The answer as the script reads it: a table as those of panes, or what is wrong with the query.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer<'a> {
+    Table(Table),
+    Error(&'a str),
+}
+
+/// The rows of a query, as JSON for the page.
+///
+/// # Errors
+/// If a column has a type that no text stands for.
+pub fn answer(sql: &str, rows: &FirstRows) -> Result<String, Error> {
+    let all = query_table("query", &rows.batches)?;
+    let columns = all.columns.iter().map(|(name, unit)| TableColumn {
+        label: short(name),
+        unit: unit_shown(name, unit.as_str()),
+        doc: String::new(),
+        is_change: false,
+    });
+    let mut bytes = 0;
+    let fits = |row: &Vec<Json>| {
+        bytes += row.iter().map(value_bytes).sum::<usize>();
+        bytes <= MAX_ANSWER_BYTES
+    };
+    let shown: Vec<Vec<Json>> =
+        all.rows.iter().map(|row| row.iter().map(cell).collect()).take_while(fits).collect();
+    let table = Table {
+        title: "Rows of the query".to_owned(),
+        columns: columns.collect(),
+        total: shown.len(),
+        is_cut: rows.is_cut || shown.len() < all.rows.len(),
+        rows: shown,
+        sql: sql.to_owned(),
+    };
+    Ok(json(&Answer::Table(table)))
+}
+
+/// What is wrong with a query, as JSON for the page.
+pub fn answer_of_error(message: &str) -> String {
+    json(&Answer::Error(message))
+}
+
+/// About as many bytes as a value has in JSON.
+fn value_bytes(value: &Json) -> usize {
+    value.as_str().map_or(8, str::len) + 3
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value as Json, json};
+    use trace_advisor::arrow::array::{ArrayRef, Int64Array, StringArray};
+    use trace_advisor::query::FirstRows;
+    use trace_advisor::trace_model::RecordBatch;
+
+    use super::{MAX_ANSWER_BYTES, answer, answer_of_error};
+
+    fn answered(columns: Vec<(&str, ArrayRef)>, is_cut: bool) -> Json {
+        let batches = vec![RecordBatch::try_from_iter(columns).unwrap()];
+        let text = answer("SELECT 1", &FirstRows { batches, is_cut }).unwrap();
+        serde_json::from_str::<Json>(&text).unwrap()["table"].take()
+    }
+
+    #[test]
+    fn answer_has_units_and_says_that_it_is_cut() {
+        let names: ArrayRef = Arc::new(StringArray::from(vec![Some("a</script>\u{202e}"), None]));
+        let times: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+        let table = answered(vec![("name", Arc::clone(&names)), ("dur_ns", times)], true);
+        assert_eq!(table["columns"][1]["unit"], "ns");
+        assert_eq!(table["rows"], json!([["a</script>\u{fffd}", 7], [null, 8]]));
+        assert_eq!((&table["total"], &table["is_cut"]), (&json!(2), &json!(true)));
+        assert_eq!(answered(vec![("name", names)], false)["is_cut"], Json::Null);
+        assert_eq!(answer_of_error("<b>"), r#"{"error":"\u003cb\u003e"}"#);
+    }
+
+    #[test]
+    fn answer_has_a_limited_length() {
+        let text = "x".repeat(200);
+        let column: ArrayRef = Arc::new(StringArray::from(vec![text.as_str(); 1000]));
+        let names: Vec<String> = (0..100).map(|i| format!("c{i}")).collect();
+        let columns = names.iter().map(|name| (name.as_str(), Arc::clone(&column))).collect();
+        let table = answered(columns, false);
+        let rows = table["rows"].as_array().unwrap().len();
+        assert!(rows > 100 && rows * 100 * 200 <= MAX_ANSWER_BYTES, "{rows}");
+        assert_eq!(table["is_cut"], true);
+    }
+}
