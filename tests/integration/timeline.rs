@@ -61,20 +61,22 @@ fn timeline_is_a_picture_in_svg_files() {
     let picture = fs::read_to_string(sandbox.path("step.svg")).unwrap();
     assert_eq!(printed(&sandbox.run(&["timeline", "run", "-f", "svg"])), picture);
     let mut reader = quick_xml::Reader::from_str(&picture);
-    let (mut classes, mut texts) = (Vec::new(), Vec::new());
+    let (mut paints, mut texts) = (Vec::new(), Vec::new());
     loop {
         match reader.read_event().unwrap() {
             Event::Empty(tag) if tag.name().as_ref() == b"rect" => {
-                let class = tag.try_get_attribute("class").unwrap().unwrap();
-                classes.push(String::from_utf8(class.value.into_owned()).unwrap());
+                let paint = ["class", "fill"].map(|name| tag.try_get_attribute(name).unwrap());
+                let paint = paint.into_iter().flatten().next().unwrap();
+                paints.push(String::from_utf8(paint.value.into_owned()).unwrap());
             }
             Event::Text(text) => texts.push(String::from_utf8(text.to_vec()).unwrap()),
             Event::Eof => break,
             _ => {}
         }
     }
-    for class in ["mark", "host", "compute", "wait"] {
-        assert!(classes.iter().any(|found| found == class), "{class}: {classes:?}");
+    // The finding, data loading, operators and kernels.
+    for paint in ["mark", "#d1483f", "#4c78c8", "#3a9a53"] {
+        assert!(paints.iter().any(|found| found == paint), "{paint}: {paints:?}");
     }
     for text in ["GPU 0 busy", "GPU 0 waits", "data loading"] {
         assert!(texts.iter().any(|found| found == text), "{text}: {texts:?}");

@@ -255,6 +255,10 @@ fn host_lanes(run: &Run, moment: &Moment, events: &[Event]) -> Result<Vec<Lane>,
                 .filter(|e| !e.kind.is_device() && e.thread == thread && !is_around(e, moment))
         };
         let spans = innermost(own().map(span).chain(waits()).collect());
+        // A thread whose only events are around the step.
+        if spans.is_empty() {
+            continue;
+        }
         lanes.push(Lane::of_activities(&thread_label(moment.rank, thread, events, &names), spans));
         let calls: Vec<Span> = own().filter(|e| e.kind == Kind::Call).map(span).collect();
         if !calls.is_empty() {

@@ -239,6 +239,9 @@ fn gain(rule: &Rule, view: &ViewNotes) -> String {
             text.push_str(". ");
             text.push_str(from);
             text.push_str(". The largest gain of all rows counts: the slowest rank sets the pace.");
+            text.push_str(
+                " A report states what a fix is predicted to save instead, where the recording can be timed again with it.",
+            );
             let others = reads.iter().filter(|name| name.as_str() != of);
             let docs: Vec<String> = others
                 .map(|name| (name, meaning(name, view)))

@@ -247,7 +247,7 @@ fn of_severe_limit(limit: RecordingKind, findings: &[&Finding], is_judged: bool)
         [first, ..] => {
             let count = plural(findings.len(), "finding");
             format!(
-                "{count} from a recording that shows little, first {} {}: record it again.",
+                "Record it again: this recording shows too little to be sure. {count}, first {} {}.",
                 first.code, first.name
             )
         }

@@ -217,6 +217,7 @@ pub(crate) fn apply(
     for finding in findings.iter_mut() {
         set_gain(finding, &planned, retiming);
     }
+    agree_with_findings(&mut planned, findings, retiming.unprofiled_ns.mid);
     let (limit, limit_pct) = limit(&retiming.limit);
     Plan {
         timed: if is_step { TimedSpan::Step } else { TimedSpan::Recording },
@@ -227,6 +228,27 @@ pub(crate) fn apply(
         first_reason: first_reason(&planned, &retiming.fixes, fixes),
         fixes: planned,
         measured,
+    }
+}
+
+/// Lets the first fix of the plan save what it saves alone by its findings, and lets times follow from savings: both are ranges of
+/// one prediction.
+fn agree_with_findings(planned: &mut [PlannedFix], findings: &[Finding], unprofiled_ns: f64) {
+    let Some((first, others)) = planned.split_first_mut() else { return };
+    let of_first = |fix: &&FindingFix| fix.plan_position == Some(first.position);
+    let alone = findings.iter().flat_map(|finding| &finding.fixes).filter(of_first);
+    let Some(most_pct) = alone.map(|fix| fix.alone_pct.high).max_by(f64::total_cmp) else { return };
+    let Range { low, mid, high } = first.saves_pct;
+    let [low, mid, high] = [low, mid, high].map(|pct| pct.min(most_pct));
+    first.saves_pct = Range { low, mid, high };
+    let [low, mid, high] = [high, mid, low].map(|pct| unprofiled_ns * (1.0 - pct / 100.0));
+    first.after_ms = ms(Interval { low, mid, high });
+    let mut before = first.after_ms;
+    for fix in others {
+        fix.after_ms.low = fix.after_ms.low.min(before.low);
+        fix.after_ms.mid = fix.after_ms.mid.min(before.mid);
+        fix.after_ms.high = fix.after_ms.high.min(before.high);
+        before = fix.after_ms;
     }
 }
 

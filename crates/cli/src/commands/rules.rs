@@ -200,11 +200,12 @@ fn test(rules: &RuleSet, console: &mut Console) -> anyhow::Result<Exit> {
     }
     let (run, failed) = (result.run, result.failures.len());
     let kinds = kinds(rules);
-    writeln!(console.out, "tests: {run}, failed: {failed}, rules: {} ({kinds})", result.rules)?;
+    writeln!(console.out, "tests: {run}, failed: {failed}, rules: {}{kinds}", result.rules)?;
     Ok(if failed == 0 && queries_pass { Exit::Clean } else { Exit::Findings })
 }
 
-/// How many rules `check` and `diff` evaluate, and how many wait in preview: `122 of runs, 3 of comparisons, 29 in preview`.
+/// How many rules `check` and `diff` evaluate, and how many wait in preview, unless all are of one kind:
+/// ` (122 of runs, 3 of comparisons, 29 in preview)`.
 fn kinds(rules: &RuleSet) -> String {
     let comparisons = rules.rules().iter().filter(|rule| rule.is_comparison()).count();
     let is_preview = |rule: &&Rule| rules.inactive(rule) == Some(Inactive::Preview);
@@ -214,7 +215,8 @@ fn kinds(rules: &RuleSet) -> String {
         (rules.all().iter().filter(is_preview).count(), "in preview"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
-    counts.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+    let counts: Vec<String> = counts.map(|(count, kind)| format!("{count} {kind}")).collect();
+    if counts.len() > 1 { format!(" ({})", counts.join(", ")) } else { String::new() }
 }
 
 /// Runs the queries of rules that are not shipped on a simulated run, within the limits of a check. Returns whether all succeed.

@@ -47,7 +47,11 @@ pub(crate) fn lanes(
 ) -> anyhow::Result<StepLanes> {
     let finding = match rule {
         Some(rule) => Some(finding_of(report, rule)?),
-        None => report.advice().next(),
+        // The first that has a place in time.
+        None => {
+            let is_placed = |finding: &&Finding| finding.occurrences.is_some();
+            report.advice().find(is_placed).or_else(|| report.advice().next())
+        }
     };
     step_lanes(run, finding, step)?.map_err(|reason| {
         let path = &report.run.path;

@@ -88,7 +88,7 @@ pub(super) fn write_next_finding(
     for note in notes.into_iter().flatten() {
         entry("note", &note)?;
     }
-    if detail > Detail::Advice {
+    if detail == Detail::All {
         for fix in &finding.left_out_fixes {
             entry("note", &format!("not offered: {}, because {}", fix.title, fix.reason))?;
         }
@@ -115,6 +115,10 @@ fn write_title(finding: &Finding, layout: Layout, out: &mut dyn Write) -> io::Re
     let state = finding.baseline_state.map(|s| format!(" {}", s.as_str())).unwrap_or_default();
     let gain = match phrases::gain(finding) {
         gain if gain.is_empty() => gain,
+        // The fix serves other findings, too.
+        gain if finding.fixes.first().is_some_and(|fix| fix.shortens_pct.is_some()) => {
+            format!("its fix saves {gain}")
+        }
         gain => format!("saves {gain}"),
     };
     let head = tag.chars().count() + state.len() + 2;

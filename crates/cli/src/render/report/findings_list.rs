@@ -48,6 +48,10 @@ impl<'a> FindingsList<'a> {
         Self { plan, headings, planned, others }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_saving().next().is_none()
+    }
+
     /// The findings, sorted by the least saving of their fixes in the plan, largest first. Findings outside the plan and headings
     /// come last.
     pub(super) fn by_saving(&self) -> impl Iterator<Item = &'a Finding> {
@@ -146,8 +150,8 @@ fn remark(fix: &PlannedFix, findings: &[&Finding]) -> String {
 fn alone(finding: &Finding) -> String {
     match (&finding.gain.unknown, phrases::gain_share(finding)) {
         (Some(_), _) => " (saving unknown)".to_owned(),
-        (None, saves) if saves.is_empty() => String::new(),
-        (None, saves) => format!(" (alone {saves})"),
+        (None, saves) if saves.is_empty() => " (no saving predicted)".to_owned(),
+        (None, saves) => format!(" (alone {saves}; nothing after the plan)"),
     }
 }
 

@@ -25,6 +25,8 @@ const BUSY: Style = AnsiColor::Green.on_default();
 const IDLE: Style = AnsiColor::Red.on_default();
 /// Findings that are shown in full.
 const IN_FULL: usize = 3;
+/// Bytes of a message that a caution repeats.
+const MAX_CAUTION: usize = 60;
 /// Profiler options that the note about unknown verdicts names.
 const MAX_OPTIONS: usize = 3;
 
@@ -35,18 +37,10 @@ pub(super) fn write(
     layout: Layout,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    write_banners(report, layout, out)?;
     let is_severe = report.severe_limit().is_some();
-    if let Some(breakdown) = report.breakdown.as_ref().filter(|_| !is_severe) {
-        writeln!(out)?;
-        write_breakdown(breakdown, report, layout, out)?;
-    }
     let shown: Vec<&Finding> = context.shown(report).collect();
     let list = FindingsList::new(report, &shown);
-    if !shown.is_empty() {
-        writeln!(out)?;
-        list.write(layout, out)?;
-    }
+    write_overview(report, &list, layout, out)?;
     let first = report.first_finding().filter(|first| shown.iter().any(|f| f.code == first.code));
     let mut described = DescribedFixes::default();
     for finding in in_full(first.into_iter().chain(list.by_saving())) {
@@ -86,6 +80,25 @@ pub(super) fn write(
     line(BOLD, &format!("{}{code}", report.headline.text))
 }
 
+/// Writes what undermines findings, what takes the time, and the findings in one line each, below the fixes of the plan.
+pub(super) fn write_overview(
+    report: &Report,
+    findings: &FindingsList<'_>,
+    layout: Layout,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    write_banners(report, layout, out)?;
+    if let Some(breakdown) = report.breakdown.as_ref().filter(|_| report.severe_limit().is_none()) {
+        writeln!(out)?;
+        write_breakdown(breakdown, report, layout, out)?;
+    }
+    if !findings.is_empty() {
+        writeln!(out)?;
+        findings.write(layout, out)?;
+    }
+    Ok(())
+}
+
 /// A recording with fewer events that shows next to nothing gets a few lines.
 const SMALL_EVENTS: u64 = 1000;
 
@@ -112,7 +125,7 @@ fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Re
     banners.extend(
         notes
             .filter(|note| !told.contains(&note.code.as_str()))
-            .map(|note| format!("{} (`advisor explain {}`)", note.title, note.code)),
+            .map(|note| format!("{} (`advisor explain {}`)", caution(note), note.code)),
     );
     for banner in banners {
         for (i, line) in layout.wrapped(&banner, 9).iter().enumerate() {
@@ -128,8 +141,18 @@ fn write_banners(report: &Report, layout: Layout, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
+/// The title of a note, and its message if that is a short sentence.
+fn caution(note: &Finding) -> String {
+    match note.message.trim_end_matches('.') {
+        message if message.len() <= MAX_CAUTION && !message.contains(". ") => {
+            format!("{}: {message}", note.title)
+        }
+        _ => note.title.clone(),
+    }
+}
+
 /// Writes the bar of a step by cause, and its legend.
-pub(super) fn write_breakdown(
+fn write_breakdown(
     breakdown: &Breakdown,
     report: &Report,
     layout: Layout,

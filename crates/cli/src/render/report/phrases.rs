@@ -54,7 +54,9 @@ pub(super) fn instructions(report: &Report) -> Option<&RecordingInstructions> {
 /// The gain, `18.0 to 33.1 %, 2.35 ms/step`; empty without an estimate.
 pub(super) fn gain(finding: &Finding) -> String {
     match (gain_share(finding), finding.gain.ms_per_step) {
-        (share, Some(ms)) if !share.is_empty() => format!("{share}, {}/step", human(ms * 1e6)),
+        (share, Some(ms)) if !share.is_empty() => {
+            format!("{share}, about {}/step", human(ms * 1e6))
+        }
         (share, _) => share,
     }
 }
@@ -255,10 +257,10 @@ pub(super) fn evidence_rows(finding: &Finding) -> Vec<String> {
 
 /// The codes of rules with an unknown verdict, grouped by reason.
 pub(super) fn unknown_by_reason(report: &Report) -> Vec<(String, &str)> {
-    let (mut unknown, not_applicable) = report.unknown_rules();
+    let (mut unknown, _) = report.unknown_rules();
     unknown.sort_by_key(|rule| Reverse((!rule.record_with.is_empty(), rule.worst_severity)));
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for unknown in unknown.into_iter().chain(not_applicable) {
+    for unknown in unknown {
         match reasons.iter_mut().find(|(reason, _)| *reason == unknown.reason) {
             Some((_, codes)) => codes.push(&unknown.code),
             None => reasons.push((&unknown.reason, vec![&unknown.code])),

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use anstyle::Style;
 use page::StepLanes;
 use trace_advisor::Report;
-use trace_advisor::advisor::Run;
+use trace_advisor::advisor::{Finding, Run};
 
 use super::context::ReportContext;
 use super::finding_text::{Detail, MARGIN, write_next_finding};
-use super::first_screen::write_breakdown;
+use super::findings_list::FindingsList;
 use super::instructions::write_instructions;
 use super::phrases::DescribedFixes;
 use super::runs_table::write_runs;
@@ -58,24 +58,15 @@ pub(crate) fn write_body(
     if !context.is_full {
         return first_screen::write(report, context, layout, out);
     }
-    for line in layout.wrapped(&report.headline.text, 0) {
-        writeln!(out, "{BOLD}{line}{BOLD:#}")?;
-    }
-    for line in phrases::recording(report).iter().flat_map(|text| layout.wrapped(text, 0)) {
+    let shown: Vec<&Finding> = context.shown(report).collect();
+    first_screen::write_overview(report, &FindingsList::new(report, &shown), layout, out)?;
+    // The lines below the first repeat the table.
+    for line in phrases::plan(report).first().iter().flat_map(|text| layout.wrapped(text, 0)) {
         writeln!(out, "{line}")?;
-    }
-    for line in phrases::plan(report) {
-        for (i, line) in layout.wrapped(&line, 4).iter().enumerate() {
-            writeln!(out, "{}{line}", if i == 0 { "  " } else { "    " })?;
-        }
-    }
-    if let Some(breakdown) = report.breakdown.as_ref().filter(|_| report.severe_limit().is_none()) {
-        writeln!(out)?;
-        write_breakdown(breakdown, report, layout, out)?;
     }
     let mut described = DescribedFixes::default();
     let detail = if context.show_all { Detail::All } else { Detail::Full };
-    for (i, finding) in context.shown(report).enumerate() {
+    for (i, finding) in shown.into_iter().enumerate() {
         writeln!(out)?;
         write_next_finding(finding, detail, &mut described, layout, out)?;
         if let Some(timeline) = timeline.filter(|_| i == 0) {
@@ -92,7 +83,11 @@ pub(crate) fn write_body(
     }
     writeln!(out)?;
     write_summary(report, context.show_all, layout, out)?;
-    write_instructions(report, layout, out)
+    write_instructions(report, layout, out)?;
+    for line in layout.wrapped(&report.headline.text, 0) {
+        writeln!(out, "{BOLD}{line}{BOLD:#}")?;
+    }
+    Ok(())
 }
 
 fn write_summary(
@@ -115,6 +110,11 @@ fn write_summary(
     }
     for (codes, reason) in phrases::unknown_by_reason(report) {
         listed("unknown", &format!("{codes}: {reason}"))?;
+    }
+    let (_, not_applicable) = report.unknown_rules();
+    if !not_applicable.is_empty() {
+        let codes: Vec<&str> = not_applicable.iter().map(|rule| rule.code.as_str()).collect();
+        listed("not applicable", &codes.join(", "))?;
     }
     if show_all && !report.passed.is_empty() {
         listed("passed", &report.passed.join(", "))?;

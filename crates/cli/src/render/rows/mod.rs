@@ -3,7 +3,7 @@
 mod cells;
 mod table;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -133,11 +133,36 @@ fn first_rows(batches: &[RecordBatch], count: usize) -> Vec<RecordBatch> {
 }
 
 fn csv(batches: &[RecordBatch], out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(out);
-    for batch in batches {
-        writer.write(batch)?;
+    let mut out = FailureKeeper { out, failure: None };
+    let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut out);
+    let written = batches.iter().try_for_each(|batch| writer.write(batch));
+    drop(writer);
+    match (out.failure, written) {
+        (Some(kind), _) => Err(io::Error::from(kind).into()),
+        (None, written) => Ok(written?),
     }
-    Ok(())
+}
+
+/// Keeps why writing failed, such as a closed pipe: the errors of CSV only have it as text.
+struct FailureKeeper<'a> {
+    out: &'a mut dyn Write,
+    failure: Option<io::ErrorKind>,
+}
+
+impl Write for FailureKeeper<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        if let Err(error) = &written
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            self.failure = Some(error.kind());
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 fn json(batches: &[RecordBatch], out: &mut dyn Write) -> anyhow::Result<()> {

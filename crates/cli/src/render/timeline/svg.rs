@@ -28,12 +28,10 @@ const MAX_LABEL: usize = 28;
 /// Width of a character of the legend, about.
 const CHARACTER: usize = 7;
 
-/// The colors of both themes. A class is a kind of activity.
+/// The colors of both themes.
 const STYLE: &str = "\
 text { font: 12px sans-serif; fill: #1f2328; } .title { font-weight: 600; } .dim { fill: #59636e; }
 .paper { fill: #ffffff; } .tick { stroke: #d1d9e0; } .lane { fill: #f3f4f6; } .mark { fill: #bf8700; fill-opacity: 0.18; }
-.host { fill: #4c78c8; } .launch { fill: #2fa8b8; } .compute { fill: #3a9a53; } .move { fill: #a657b8; } .python { fill: #d09a1f; }
-.wait { fill: #d1483f; } .unknown { fill: #9aa3ad; }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3; } .dim { fill: #9198a1; } .paper { fill: #0d1117; } .tick { stroke: #3d444d; } .lane { fill: #1c222b; }
 }";
@@ -73,17 +71,22 @@ fn picture(lanes: &StepLanes) -> String {
     if let Some((from_ns, to_ns)) = lanes.finding.as_ref().and_then(|finding| finding.mark) {
         let (from, to) = (grid.position(from_ns), grid.position(to_ns));
         let (first, last) = (grid.cell(from), grid.cell((to - 1).max(from)));
-        rect(&mut shapes, "mark", (left + first, top), (last - first + 1, bottom - top));
+        rect(
+            &mut shapes,
+            Paint::Class("mark"),
+            (left + first, top),
+            (last - first + 1, bottom - top),
+        );
     }
     let mut y = bottom + LINE;
     let mut x = MARGIN;
     for activity in shown {
-        let (class, name) = (class(activity), words(activity).1);
+        let name = words(activity).1;
         let width = 16 + CHARACTER * (name.len() + 2);
         if x + width > WIDTH {
             (x, y) = (MARGIN, y + LINE);
         }
-        rect(&mut body, class, (x, y - 10), (11, 11));
+        rect(&mut body, Paint::Color(color(activity)), (x, y - 10), (11, 11));
         _ = writeln!(body, "<text x=\"{}\" y=\"{y}\">{name}</text>", x + 16);
         x += width;
     }
@@ -110,7 +113,7 @@ fn write_lane(
     shown: &mut BTreeSet<Activity>,
 ) {
     let height = LANE - 4;
-    rect(shapes, "lane", (left, top), (CELLS, height));
+    rect(shapes, Paint::Class("lane"), (left, top), (CELLS, height));
     let times = grid.times(lane);
     let drawn = times.iter().map(|times| match lane.content {
         LaneContent::BusyShare => {
@@ -128,28 +131,87 @@ fn write_lane(
                 shown.insert(activity);
             }
             let place = (left + cell, top + height - high);
-            rect(shapes, class(activity), place, (run.len(), high));
+            rect(shapes, Paint::Color(color(activity)), place, (run.len(), high));
         }
         cell += run.len();
     }
 }
 
-fn rect(shapes: &mut String, class: &str, (x, y): (usize, usize), (width, height): (usize, usize)) {
+/// How a shape is filled: by the theme, or with the same color in both.
+enum Paint {
+    Class(&'static str),
+    Color(&'static str),
+}
+
+fn rect(
+    shapes: &mut String,
+    paint: Paint,
+    (x, y): (usize, usize),
+    (width, height): (usize, usize),
+) {
+    let paint = match paint {
+        Paint::Class(class) => format!("class=\"{class}\""),
+        Paint::Color(color) => format!("fill=\"{color}\""),
+    };
     _ = writeln!(
         shapes,
-        "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>"
+        "<rect {paint} x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>"
     );
 }
 
-/// The class of an activity in [`STYLE`].
-fn class(activity: Activity) -> &'static str {
+/// The color of an activity: no two are alike, and all show on both papers.
+fn color(activity: Activity) -> &'static str {
     match activity {
-        Activity::Operator | Activity::Range => "host",
-        Activity::Launch | Activity::OtherCall => "launch",
-        Activity::Computation => "compute",
-        Activity::Communication | Activity::Copy => "move",
-        Activity::Python => "python",
-        Activity::Unknown => "unknown",
-        _ => "wait",
+        Activity::Loading => "#d1483f",
+        Activity::Operator => "#4c78c8",
+        Activity::Range => "#93b4ea",
+        Activity::Python => "#d09a1f",
+        Activity::Launch => "#2b97a6",
+        Activity::Synchronization => "#f08a4b",
+        Activity::OtherCall => "#8ad2dc",
+        Activity::Computation => "#3a9a53",
+        Activity::Communication => "#8e44ad",
+        Activity::Copy => "#d08fe0",
+        Activity::Allocation => "#8a5a3c",
+        Activity::StartUp => "#6b5fb5",
+        Activity::Compiling => "#b5367a",
+        Activity::Profiler => "#6e7681",
+        Activity::KernelGap => "#e8b0ab",
+        Activity::OtherStream => "#c2b280",
+        Activity::Unknown => "#a8b0b8",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use page::Activity;
+
+    use super::color;
+
+    #[test]
+    fn activities_have_colors_of_their_own() {
+        let all = [
+            Activity::Loading,
+            Activity::Operator,
+            Activity::Range,
+            Activity::Python,
+            Activity::Launch,
+            Activity::Synchronization,
+            Activity::OtherCall,
+            Activity::Computation,
+            Activity::Communication,
+            Activity::Copy,
+            Activity::Allocation,
+            Activity::StartUp,
+            Activity::Compiling,
+            Activity::Profiler,
+            Activity::KernelGap,
+            Activity::OtherStream,
+            Activity::Unknown,
+        ];
+        let colors: BTreeSet<&str> = all.into_iter().map(color).collect();
+        assert_eq!(colors.len(), all.len());
     }
 }
