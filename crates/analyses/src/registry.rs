@@ -36,6 +36,7 @@ pub(crate) static VIEWS: &[RustView] = &[
     module::CALLS,
     module::HIERARCHY,
     op::BY_NAME,
+    op::IN_STEPS,
     op::BY_SHAPE,
     op::BY_STACK,
     op::CALLS,

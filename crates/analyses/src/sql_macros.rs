@@ -11,6 +11,15 @@
 //! | `is_collective_range!(name)` | whether ranges of that name are collectives on the host: `nccl:all_reduce` |
 //! | `is_attention!(name)` | whether kernels of that name compute attention |
 //! | `is_cache_write!(name)` | whether kernels of that name write keys and values into a paged cache |
+//! | `is_layout_change!(name)` | whether kernels of that name turn NCHW into NHWC or back |
+//! | `is_convolution!(name)` | whether kernels of that name belong to a convolution |
+//! | `is_matmul!(name)` | whether kernels of that name multiply matrices, those of convolutions included |
+//! | `is_matmul_op!(name)` | whether operators of that name multiply matrices |
+//! | `is_pointwise!(name)` | whether kernels of that name are element-wise or reducing ones of PyTorch |
+//! | `is_norm!(name)` | whether kernels of that name compute a norm |
+//! | `is_norm_op!(name)` | whether operators of that name compute a norm |
+//! | `is_of_experts!(name)` | whether kernels of that name belong to a mixture of experts |
+//! | `is_copy_op!(name)` | whether operators of that name copy tensors |
 //! | `is_launch!(name)` | whether runtime calls of that name launch a kernel or a graph |
 //! | `is_compilation!(name)` | whether ranges, operators or Python functions of that name compile: Dynamo, Inductor, Triton |
 //! | `is_code_loading!(name)` | whether calls or overheads of that name load or link code for the device |
@@ -142,6 +151,116 @@ const MACROS: &[Macro] = &[
             format!(
                 "regexp_like({}, \
                  '(?i)reshape_and_cache|concat_and_cache|store_kv_?cache|set_kv_buffer|append_?paged_?kv')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_layout_change",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({}, \
+                 '(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_convolution",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({}, \
+                 '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_matmul",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({}, \
+                 '(?i)gemm|gemv|matmul|^bmm_|^Cijk_|nvjet|splitk_?reduce|wvsplitk|marlin|cublas.*(dot_kernel|epilogue)|^triton_tem|^triton_mm')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_matmul_op",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({}, '^aten::(mm|addmm_?|_addmm_activation|bmm|baddbmm_?|addbmm_?|matmul|linear|mv|addmv_?|dot|vdot\
+                 |_scaled_mm|_int_mm|_grouped_mm|_scaled_grouped_mm)\\z')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_pointwise",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({}, \
+                 '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_norm",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        // Not those of a normal distribution.
+        expand: |args| format!("regexp_like({}, '(?i)norm([^a]|\\z)|rsqrt')", args[0]),
+    },
+    Macro {
+        name: "is_norm_op",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({}, '(batch_norm|layer_norm|group_norm|instance_norm|rms_norm)')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_of_experts",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "regexp_like({}, \
+                 '(?i)moe|expert|grouped_gemm|matmul_ogs|bitmatrix|_routing|finalize_matmul|topk_?(gating|softmax|forward)')",
+                args[0]
+            )
+        },
+    },
+    Macro {
+        name: "is_copy_op",
+        params: &["name"],
+        last: Last::One,
+        is_quotient: false,
+        expand: |args| {
+            format!(
+                "{} IN ('aten::copy_', 'aten::clone', 'aten::contiguous', 'aten::_to_copy', 'aten::to', 'aten::_foreach_copy_')",
                 args[0]
             )
         },

@@ -55,6 +55,11 @@ function flops(tera) {
   return `${Number((tera * factor).toPrecision(3))} ${unit}FLOP/s`;
 }
 
+function speed(giga) {
+  const [factor, unit] = giga >= 0.1 || giga <= 0 ? [1, "GB"] : giga >= 1e-4 ? [1e3, "MB"] : giga >= 1e-7 ? [1e6, "KB"] : [1e9, "B"];
+  return `${digits(giga * factor)} ${unit}/s`;
+}
+
 /** A value with its unit, in the digits that the rest of the report uses. */
 function words(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
@@ -63,11 +68,12 @@ function words(value, unit) {
     case "ns": return time(value);
     case "bytes": return bytes(value);
     case "ratio": {
+      if (value > 0 && value < 5e-5) return "<0.01 %";
       const text = digits(value * 100);
       return `${text.includes(".") ? text.replace(/\.?0+$/, "") : text} %`;
     }
     case "tflop_per_s": return flops(value);
-    case "gb_per_s": return `${digits(value)} GB/s`;
+    case "gb_per_s": return speed(value);
     case "count": return Number.isInteger(value) ? thousands(value) : digits(value);
     default:
       if (Math.abs(value) >= 1e5) return thousands(value);

@@ -3,10 +3,11 @@
 /** Less than this share of a chart cannot be seen. */
 const LEAST_SHARE = 0.0005;
 
-/** The colors of names; without those that cannot be seen. `shares`: the largest of each in the chart. `filter`: see `nameFilter`. */
+/** The colors of names; without those that cannot be seen. `shares`: the largest of each in a chart whose parts add up. `filter`: see `nameFilter`. */
 function legend(names, colors, shares = null, filter = null) {
   const seen = names.filter((_, n) => !shares || shares[n] >= LEAST_SHARE);
-  if (seen.length < 2) return null;
+  // What a single line is, the title says; what a single part of a whole is, nothing else does.
+  if (seen.length < (shares ? 1 : 2)) return null;
   return el("ul", { class: "legend" }, ...seen.map((name) => {
     const key = el("span", { class: "key" });
     const paint = () => { key.style.background = colors(name); };
@@ -28,7 +29,7 @@ function bars(data, filter) {
   const names = [...new Set(rows.flatMap((row) => row.parts.map((part) => part[0])))];
   const colors = palette(names);
   const line = 24;
-  const labelWidth = (width) => Math.min(isStacked ? 110 : 170, width * 0.3);
+  const labelWidth = (width) => Math.min(isStacked ? 110 : 170, width * (isStacked ? 0.3 : 0.42));
   const valueWidth = 74;
   const chosen = (x, y, width) => {
     const row = rows[Math.floor(y / line)];
@@ -194,7 +195,9 @@ function area(data, filter) {
   });
   node.addEventListener("pointerleave", () => { cursor = null; draw(); hideTip(); });
   const shares = series.map((s) => s.y.reduce((largest, v) => Math.max(largest, v ?? 0), 0) / most);
-  return block(title, holder, legend(series.map((s) => s.name), colors, isStacked ? shares : null, filter));
+  const isNamed = series.length === 1 && title.toLowerCase().startsWith(series[0].name);
+  const seen = isStacked && !isNamed ? shares : null;
+  return block(title, holder, legend(series.map((s) => s.name), colors, seen, filter));
 }
 
 function facts(data) {
@@ -225,6 +228,7 @@ function drawBlock(data, filter) {
     case "scatter": return scatter(data);
     case "boxes": return boxes(data);
     case "facts": return facts(data);
+    case "caption": return el("p", { class: "note" }, data.text);
     default: return el("p", { class: "empty" }, data.text);
   }
 }

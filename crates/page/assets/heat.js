@@ -174,6 +174,8 @@ function heatMap(section, heat) {
     draw();
   }
 
+  const ofMean = (average) => (words(average, "ns") ? ` (mean of the rank ${words(average, "ns")})` : "");
+
   function describe([s, y]) {
     const r = state.rows[y];
     const list = measures.map((m, i) => [m.name, value(i, r, s), mean(i, r)]);
@@ -187,7 +189,7 @@ function heatMap(section, heat) {
     const waitsFor = pairs.filter((p) => p[0] === ranks[r]).slice(0, 3);
     const lines = [
       el("h3", {}, `Rank ${ranks[r]}, step ${steps[s]}`),
-      el("dl", { class: "facts" }, ...list.map(([name, v, average]) => el("div", {}, el("dt", {}, name), el("dd", {}, `${words(v, "ns") || "not known"} (mean of the rank ${words(average, "ns")})`)))),
+      el("dl", { class: "facts" }, ...list.map(([name, v, average]) => el("div", {}, el("dt", {}, name), el("dd", {}, `${words(v, "ns") || "not known"}${ofMean(average)}`)))),
       waits.length ? el("p", {}, `Others wait for rank ${ranks[r]}: ${time(waits.reduce((sum, p) => sum + p[2], 0))} in total.`) : null,
       waitsFor.length ? el("p", {}, `It waits for ${waitsFor.map((p) => `rank ${p[1]} (${time(p[2])})`).join(", ")}.`) : null,
     ];

@@ -92,6 +92,8 @@ function scatter(data) {
       const isLevel = ay === by;
       c.textAlign = "right";
       const at = isLevel ? [lx(bx) - 4, ly(by) - 9] : [(lx(ax) + lx(bx)) / 2 - 12, (ly(ay) + ly(by)) / 2 - 8];
+      // A narrow chart has no place left of the middle.
+      at[0] = Math.max(at[0], pad.left + 4 + c.measureText(line.label).width);
       c.strokeStyle = color("ground");
       c.lineWidth = 4;
       c.lineJoin = "round";
@@ -108,7 +110,7 @@ function scatter(data) {
     showTip(event, hit[4], `${words(hit[1], data.y_unit)} at ${words(hit[0], data.x_unit)}`, `${data.size_label} ${words(hit[2], data.size_unit)}`);
   });
   node.addEventListener("pointerleave", hideTip);
-  const note = below ? el("p", { class: "note" }, `${thousands(below)} below ${mark(least, data.y_unit)} ${below === 1 ? "is" : "are"} not drawn.`) : null;
+  const note = below ? el("p", { class: "note" }, `${thousands(below)} ${below === 1 ? "point" : "points"} below ${mark(least, data.y_unit)} ${below === 1 ? "is" : "are"} not drawn.`) : null;
   return block(title, holder, legend(groups, colors), note);
 }
 

@@ -37,13 +37,33 @@ impl Pane {
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Block {
-    Facts { items: Vec<(String, String)> },
+    Facts {
+        items: Vec<(String, String)>,
+    },
     Table(Table),
     Bars(Bars),
     Area(Area),
     Scatter(Scatter),
     Boxes(Boxes),
-    Note { text: String },
+    Note {
+        text: String,
+    },
+    /// Says something of the block before it.
+    Caption {
+        text: String,
+    },
+}
+
+impl Block {
+    /// What a sentence about the block calls it.
+    pub(crate) fn noun(&self) -> &'static str {
+        match self {
+            Self::Table(_) => "table",
+            Self::Bars(_) | Self::Area(_) | Self::Scatter(_) | Self::Boxes(_) => "chart",
+            Self::Facts { .. } => "list",
+            Self::Note { .. } | Self::Caption { .. } => "note",
+        }
+    }
 }
 
 /// A table that sorts, filters and copies.

@@ -10,6 +10,20 @@ pub(crate) fn percent(ratio: f64) -> String {
     value(ratio, Unit::Ratio)
 }
 
+/// The text with numbers that no line break separates from their units.
+pub(crate) fn unbroken(text: &str) -> String {
+    let mut pieces = text.split(' ');
+    let mut joined = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let unit = piece.trim_end_matches(['.', ',', ';', ':', ')']);
+        let is_unit = ["%", "ns", "us", "ms", "s", "KiB", "MiB", "GiB", "TiB"].contains(&unit);
+        let follows_number = joined.ends_with(|last: char| last.is_ascii_digit());
+        joined.push(if is_unit && follows_number { '\u{a0}' } else { ' ' });
+        joined.push_str(piece);
+    }
+    joined
+}
+
 /// The text with a capital first letter and a period.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
@@ -108,7 +122,15 @@ fn table(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{frame, value_in_words};
+    use super::{frame, unbroken, value_in_words};
+
+    #[test]
+    fn numbers_stay_with_their_units() {
+        assert_eq!(
+            unbroken("175 ms -> 126 ms (-28.0 %; 5 steps) in s"),
+            "175\u{a0}ms -> 126\u{a0}ms (-28.0\u{a0}%; 5 steps) in s"
+        );
+    }
 
     #[test]
     fn stacks_name_functions_then_files_without_folders() {

@@ -178,6 +178,26 @@ fn page_fits_a_narrow_window() {
     assert_eq!(answer["values"], json!([[0, "\"Saves \"", true, 0]]));
 }
 
+/// Below the interval of a comparison, its ends stand on one line and the sentence has a line of its own.
+#[test]
+#[ignore = "needs ADVISOR_BROWSER"]
+fn captions_of_a_comparison_fit_a_narrow_window() {
+    let sandbox = Sandbox::with_run();
+    let options =
+        Options { bottleneck: Bottleneck::None, steps: 6, layers: 1, ..Options::default() };
+    std::fs::create_dir(sandbox.path("after")).unwrap();
+    write_run(&options, &sandbox.path("after")).unwrap();
+    page_of_comparison(&sandbox, "run", "after");
+    let places = "(() => {
+        const [faster, sentence, slower] = [...document.querySelectorAll('.interval figcaption span')].map((node) => node.getBoundingClientRect());
+        const whole = document.querySelector('.interval').getBoundingClientRect();
+        return [faster.top === slower.top, Math.abs(slower.right - whole.right) < 1, sentence.top >= faster.bottom, sentence.right <= whole.right + 1];
+    })()";
+    let page = sandbox.path("diff.html");
+    let answer = ask(page.to_str().unwrap(), &json!([{"width": 390}]), None, &[places]);
+    assert_eq!(answer["values"], json!([[true, true, true, true]]));
+}
+
 /// Sorting, filtering, selecting a rank, following a link to a finding, switching the measure.
 #[test]
 #[ignore = "needs ADVISOR_BROWSER"]

@@ -286,6 +286,59 @@ fn page_of_a_comparison_has_changes_of_the_right_sign() {
     }
 }
 
+/// A section says once which steps it counts, and each part that counts others says so below it.
+#[test]
+fn page_sections_say_which_steps_they_count() {
+    let sandbox = Sandbox::with_run();
+    let data = data(&page(&sandbox, "run", "report.html"));
+    let panes = data["panes"].as_array().unwrap();
+    let filled = panes.iter().filter(|pane| pane["empty"].is_null());
+    let mut count = 0;
+    for pane in filled {
+        count += 1;
+        let scope = pane["scope"].as_str().unwrap();
+        assert_eq!(scope.matches("Counts ").count(), 1, "{}: {scope}", pane["id"]);
+        let captions = pane["blocks"].as_array().unwrap().iter();
+        for caption in captions.filter(|block| block["kind"] == "caption") {
+            let text = caption["text"].as_str().unwrap();
+            let (_, counted) = text.split_once(" above counts ").unwrap();
+            assert!(!scope.contains(counted), "{text} repeats {scope}");
+        }
+    }
+    assert!(count > 3, "{count} panes");
+    for id in ["idle", "kernels", "operators"] {
+        let captions = blocks(&data, id).iter().filter(|block| block["kind"] == "caption");
+        assert_eq!(captions.count(), 0, "{id}: all parts count the same steps");
+    }
+}
+
+#[test]
+fn page_families_of_kernels_add_up() {
+    let sandbox = Sandbox::with_run();
+    let data = data(&page(&sandbox, "run", "report.html"));
+    let of_kind = |kind: &str| blocks(&data, "kernels").iter().find(|block| block["kind"] == kind);
+    let bars = of_kind("bars").unwrap()["rows"].as_array().unwrap();
+    let named: Vec<(&str, f64)> = bars
+        .iter()
+        .map(|bar| (bar["label"].as_str().unwrap(), bar["parts"][0][1].as_f64().unwrap()))
+        .collect();
+    let ((all, all_ns), families) = named.split_first().unwrap();
+    assert_eq!(*all, "all work");
+    assert!(families.len() > 1 && families.iter().any(|(name, _)| *name == "matmul"), "{named:?}");
+    let sum_ns: f64 = families.iter().map(|(_, ns)| ns).sum();
+    // Numbers have seven digits.
+    assert!((sum_ns - all_ns).abs() <= 1e-5 * all_ns, "{named:?}");
+    let table = of_kind("table").unwrap();
+    let columns = table["columns"].as_array().unwrap();
+    let at = |label: &str| columns.iter().position(|column| column["label"] == label).unwrap();
+    let [family, time] = ["Family", "Time"].map(at);
+    let rows = table["rows"].as_array().unwrap();
+    let table_ns: f64 = rows.iter().map(|row| row[time].as_f64().unwrap()).sum();
+    assert!((table_ns - all_ns).abs() <= 1e-5 * all_ns, "the table counts the same steps");
+    let known = |row: &Value| families.iter().any(|(name, _)| row[family] == *name);
+    assert!(rows.iter().all(known), "each kernel has the name of a bar");
+}
+
 /// What is about the first finding comes first.
 #[test]
 fn page_orders_panes_by_findings() {

@@ -18,10 +18,9 @@ WITH parts AS (
         CASE
             WHEN is_cache_write!(CAST(name AS VARCHAR)) THEN 'cache write'
             WHEN is_attention!(CAST(name AS VARCHAR)) THEN 'attention'
-            WHEN regexp_like(CAST(name AS VARCHAR), '(?i)moe|expert|grouped_gemm|matmul_ogs|bitmatrix|_routing|finalize_matmul|topk_?(gating|softmax|forward)')
-                THEN 'expert'
+            WHEN is_of_experts!(CAST(name AS VARCHAR)) THEN 'expert'
             WHEN regexp_like(CAST(name AS VARCHAR), '(?i)gemm|gemv|matmul|cijk_|nvjet|cublas|wvsplitk|skinny') THEN 'matmul'
-            WHEN regexp_like(CAST(name AS VARCHAR), '(?i)norm([^a]|\z)|rsqrt') THEN 'norm'
+            WHEN is_norm!(CAST(name AS VARCHAR)) THEN 'norm'
             ELSE 'other'
         END AS part
     FROM (SELECT DISTINCT name FROM device_work WHERE category = 'kernel')

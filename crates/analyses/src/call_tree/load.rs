@@ -26,6 +26,19 @@ pub(crate) const INPUTS_WITH_MODULE_PATHS: InputQueries = &[
     ),
 ];
 
+/// [`INPUTS`], and the time on the host of the steps that count.
+pub(crate) const INPUTS_WITH_STEPS: InputQueries = &[
+    OPS,
+    LAUNCHES,
+    RANGES,
+    FRAMES,
+    WORK,
+    (
+        "steps",
+        "SELECT rank, min(host_ts_ns) AS start_ns, max(host_end_ns) AS end_ns FROM device_steps GROUP BY rank",
+    ),
+];
+
 const OPS: (&str, &str) = (
     "ops",
     "SELECT rank, event_id, name, ts_ns, dur_ns, thread, parent, input_dims, call_stack, source, forward_op

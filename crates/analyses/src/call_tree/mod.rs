@@ -12,7 +12,9 @@ mod preorder;
 #[cfg(test)]
 pub(crate) use forest::Activity;
 pub(crate) use forest::{CallForest, EventKind, ForestEvent};
-pub(crate) use load::{CallForests, INPUTS, INPUTS_WITH_MODULE_PATHS, ModuleSource, load_forests};
+pub(crate) use load::{
+    CallForests, INPUTS, INPUTS_WITH_MODULE_PATHS, INPUTS_WITH_STEPS, ModuleSource, load_forests,
+};
 pub(crate) use nesting::OpenSpans;
 pub(crate) use preorder::{CallKind, HostCall, LaunchedActivity, NameMark, PreorderTree};
 

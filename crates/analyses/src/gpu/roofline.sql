@@ -47,7 +47,7 @@ WITH kernels_in AS (
             '(layer_?norm|LayerNorm|batch_?norm|BatchNorm|rms_?norm|RMSNorm|Rmsnorm|rmsnorm|group_?norm|GroupNorm|bn_fw|bn_bw|GammaBeta)') AS is_norm,
         regexp_like(k.name,
             '(gather|scatter|Scatter|indexSelect|index_elementwise|indexing_backward|RadixSort|radixSort|bitonicSort|embedding|EmbeddingBag)') AS is_gather,
-        coalesce(regexp_like(k.op_name, '(batch_norm|layer_norm|group_norm|instance_norm|rms_norm)'), false) AS is_norm_op,
+        coalesce(is_norm_op!(k.op_name), false) AS is_norm_op,
         coalesce(regexp_like(k.op_name,
             '^aten::(index|_index_put_impl_|gather|scatter|sort|argsort|topk|embedding|_embedding_bag|masked_select|nonzero|take|unique|searchsorted|bincount)')
             OR regexp_like(k.op_name, '(split_embedding|SplitLookupFunction|embedding_bag)'), false) AS is_gather_op

@@ -23,7 +23,7 @@
 --! cast_ratio = { doc = "share of work_ns; absent if no copy says its types", unit = "ratio", metric = "device" }
 --! cast_window_ratio = { doc = "over the window; absent if no copy says its types", unit = "ratio", metric = "device" }
 --! cast_types = "the change of types that takes most time"
---! matmul_ns = { doc = "kernels of matmuls, by name (gemm, gemv, Cijk_, nvjet and the like) or by their operator; kernels of convolutions and of attention excluded", unit = "ns", metric = "device" }
+--! matmul_ns = { doc = "kernels of matmuls, by name (gemm, gemv, matmul, bmm_, Cijk_, nvjet and the like) or by their operator; kernels of convolutions and of attention excluded", unit = "ns", metric = "device" }
 --! matmul_ratio = { doc = "share of kernel_ns; absent without kernels", unit = "ratio", metric = "device" }
 --! conv_ns = { doc = "kernels of convolutions, layout transposes excluded", unit = "ns", metric = "device" }
 --! conv_window_ratio = { doc = "over the window", unit = "ratio", metric = "device" }
@@ -58,10 +58,8 @@ WITH kernels AS (
         k.rank, k.device, k.stream, k.ts_ns, k.event_id, k.category, k.name, k.kind, k.dur_ns, k.occupancy_ratio,
         k.blocks_per_sm, k.op, k.op_name,
         k.category = 'kernel' AS is_kernel,
-        k.category = 'kernel' AND regexp_like(k.name,
-            '(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform') AS is_layout,
-        k.category = 'kernel' AND regexp_like(k.name,
-            '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im') AS is_conv,
+        k.category = 'kernel' AND is_layout_change!(k.name) AS is_layout,
+        k.category = 'kernel' AND is_convolution!(k.name) AS is_conv,
         k.category = 'kernel' AND regexp_like(k.name,
             'implicit_convolve_sgemm|explicit_convolve_sgemm|dgrad_engine|dgrad2d|wgrad_alg0|wgrad2d|convolve_common_engine|precomputed_convolve_sgemm') AS is_slow_conv,
         k.category = 'kernel' AND regexp_like(k.name, '(?i)dgemm|d884|\bdouble\b')
@@ -70,11 +68,8 @@ WITH kernels AS (
         regexp_like(k.name, '(?i)dgemm|d884|<(\d+, ?)?double|, ?double>') AS is_likely_double,
         k.category = 'kernel' AND is_attention!(k.name) AS is_attention,
         k.category = 'kernel' AND is_cache_write!(k.name) AS is_cache,
-        k.category = 'kernel' AND k.kind = 'computation' AND (regexp_like(k.name,
-            '(?i)gemm|gemv|^Cijk_|nvjet|splitk_?reduce|wvsplitk|marlin|cublas.*dot_kernel|^triton_tem|^triton_mm')
-            OR regexp_like(k.op_name, '^aten::(mm|addmm_?|_addmm_activation|bmm|baddbmm_?|addbmm_?|matmul|linear|mv|addmv_?|dot|vdot|_scaled_mm|_int_mm|_grouped_mm|_scaled_grouped_mm)\z')) AS is_product,
-        k.category = 'kernel' AND k.kind = 'computation' AND regexp_like(k.name,
-            '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise') AS is_pointwise,
+        k.category = 'kernel' AND k.kind = 'computation' AND (is_matmul!(k.name) OR is_matmul_op!(k.op_name)) AS is_product,
+        k.category = 'kernel' AND k.kind = 'computation' AND is_pointwise!(k.name) AS is_pointwise,
         k.category = 'kernel' AND k.name LIKE 'triton\_%' AS is_compiled
     FROM device_work k
     JOIN device_windows w ON w.rank = k.rank AND w.device = k.device

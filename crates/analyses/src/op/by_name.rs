@@ -13,7 +13,7 @@ pub(super) fn by_name(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
     let ranks: Vec<(i64, RankTotals)> = forests
         .forests
         .iter()
-        .map(|(&rank, forest)| (rank, rank_totals(&forests, &sources, forest, |_, _| 0)))
+        .map(|(&rank, forest)| (rank, rank_totals(&forests, &sources, forest, |_, _| Some(0))))
         .collect();
     totals_batch(&forests, &sources, &ranks, None)
 }

@@ -15,7 +15,7 @@ pub(super) fn by_shape(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .forests
         .iter()
         .map(|(&rank, forest)| {
-            (rank, rank_totals(&forests, &sources, forest, |_, row| shapes.ids[row]))
+            (rank, rank_totals(&forests, &sources, forest, |_, row| Some(shapes.ids[row])))
         })
         .collect();
     let texts = shapes.texts.iter().map(|text| Some(text.as_str())).collect();

@@ -30,7 +30,7 @@ pub(super) fn by_stack(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
             .zip(&stacks)
             .any(|(event, &stack)| event.kind == EventKind::Operator && stack != Names::NONE);
         if has_stacks {
-            ranks.push((rank, rank_totals(&forests, &sources, forest, |at, _| stacks[at])));
+            ranks.push((rank, rank_totals(&forests, &sources, forest, |at, _| Some(stacks[at]))));
         }
     }
     let used = ranks.iter().flat_map(|(_, totals)| &totals.ops).map(|op| op.detail);

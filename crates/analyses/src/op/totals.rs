@@ -1,4 +1,5 @@
-//! Totals of operators by name and one detail: the rows of `op_by_name`, `op_by_shape` and `op_by_stack`.
+//! Totals of operators by name and one detail: the rows of `op_by_name`, `op_in_steps`,
+//! `op_by_shape` and `op_by_stack`.
 
 use std::sync::Arc;
 
@@ -38,12 +39,12 @@ fn is_wrapper(name: &str) -> bool {
 }
 
 /// Sums up the operators of a rank by name and detail. `detail` gets the position in the forest and the row of the
-/// operator.
+/// operator; calls without one do not count.
 pub(super) fn rank_totals(
     forests: &CallForests<'_>,
     sources: &Names,
     forest: &CallForest,
-    detail: impl Fn(usize, usize) -> u32,
+    detail: impl Fn(usize, usize) -> Option<u32>,
 ) -> RankTotals {
     let wrappers: Vec<bool> = forests.op_names.texts.iter().map(|name| is_wrapper(name)).collect();
     let name = |at: u32| forests.op_names.ids[forest.events[at as usize].row as usize];
@@ -61,7 +62,7 @@ pub(super) fn rank_totals(
         if wrappers.get(name as usize).copied().unwrap_or(true) {
             continue;
         }
-        let detail = detail(outermost, first);
+        let Some(detail) = detail(outermost, first) else { continue };
         let index = *known.entry((name, detail)).or_insert_with(|| {
             ops.push(OpTotals { name, detail, ..OpTotals::default() });
             (ops.len() - 1) as u32

@@ -125,6 +125,134 @@ fn matmuls_are_a_family_without_convolutions_attention_and_their_copies() {
     assert_eq!(rows(&run.open(), "kernel_families", &columns), ["350 210 0.6 70 20"]);
 }
 
+/// The first step is warm-up: it takes three times as long as the others.
+#[test]
+fn operators_in_steps_leave_warm_up_out() {
+    let mut run = Run::default();
+    run.rank(0);
+    for (step, start, dur_ns) in
+        [(0, 0, 3_000), (1, 3_000, 1_000), (2, 4_000, 1_000), (3, 5_000, 1_000)]
+    {
+        run.step(0, step, start, dur_ns, step == 3)
+            .op(0, "aten::mm", start + 10, 100)
+            .kernel_in_step(0, step, start + 200, 300, (start + 20, 5))
+            .launched_by_op();
+    }
+    let session = run.open();
+    let columns = ["name", "call_count", "host_total_ns", "device_self_ns"];
+    assert_eq!(rows(&session, "op_by_name", &columns), ["aten::mm 4 400 1200"]);
+    let counted = rows(&session, "device_steps", &["step"]);
+    assert!(counted.len() < 4 && !counted.contains(&"0".to_owned()), "{counted:?}");
+    let count = counted.len();
+    let expected = format!("aten::mm {count} {} {}", 100 * count, 300 * count);
+    assert_eq!(rows(&session, "op_in_steps", &columns), [expected]);
+}
+
+/// Names from recordings on NVIDIA and AMD, of training, compiled code and inference servers.
+#[test]
+fn each_kernel_has_one_family() {
+    let kernels = [
+        ("ampere_sgemm_128x64_tn", "aten::addmm", "matmul"),
+        ("Cijk_Ailk_Bljk_HHS_BH_MT128x128x16", "", "matmul"),
+        ("nvjet_tst_128x64_64x8_1x2_h_bz_NNT", "aten::mm", "matmul"),
+        ("triton_tem_fused_mm_0", "", "matmul"),
+        ("triton_poi_fused__unsafe_view_mul_silu_2", "", "compiled"),
+        ("triton_red_fused_add_mean_mul_pow_rsqrt_0", "", "compiled"),
+        ("sm80_xmma_fprop_implicit_gemm_f16", "aten::cudnn_convolution", "convolution"),
+        (
+            "volta_scudnn_128x128_stridedB_splitK_small_nn_v1",
+            "aten::cudnn_convolution_backward_weight",
+            "convolution",
+        ),
+        ("void cudnn::ops::nchwToNhwcKernel<float>", "aten::cudnn_convolution", "layout change"),
+        ("batched_transpose_16x32_half", "aten::miopen_convolution", "layout change"),
+        (
+            "void cudnn::bn_bw_1C11_kernel_new<float, float, float2>",
+            "aten::cudnn_batch_norm_backward",
+            "norm",
+        ),
+        ("MIOpenBatchNormFwdTrainSpatialNorm", "aten::miopen_batch_norm", "norm"),
+        ("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_", "", "norm"),
+        ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16b", "", "norm"),
+        ("void pytorch_flash::flash_fwd_kernel", "aten::_flash_attention_forward", "attention"),
+        ("void vllm::reshape_and_cache_flash_kernel<float>", "", "cache write"),
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu", "", "mixture of experts"),
+        (
+            "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3",
+            "vllm::moe_forward",
+            "mixture of experts",
+        ),
+        (
+            "void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16>",
+            "_C::static_scaled_fp8_quant",
+            "quantization",
+        ),
+        (
+            "void vllm::rotary_embedding_kernel<c10::BFloat16, true>",
+            "_C::rotary_embedding",
+            "elementwise",
+        ),
+        (
+            "void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_cta_per_row_1<float>",
+            "",
+            "embedding and indexing",
+        ),
+        (
+            "void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16>",
+            "aten::index_select",
+            "embedding and indexing",
+        ),
+        ("void cub::DeviceRadixSortOnesweepKernel<long>", "", "sorting and scanning"),
+        (
+            "void at::native::(anonymous namespace)::max_pool_backward_nchw<float>",
+            "aten::max_pool2d_with_indices_backward",
+            "pooling",
+        ),
+        (
+            "void at::native::multi_tensor_apply_kernel<at::native::FusedAdamMathFunctor>",
+            "aten::_fused_adamw_",
+            "lists of tensors",
+        ),
+        (
+            "void (anonymous namespace)::softmax_warp_forward<float>",
+            "aten::_softmax",
+            "softmax and loss",
+        ),
+        (
+            "void at::native::reduce_kernel<512, 1, ReduceOp<float, MeanOps>>",
+            "aten::mean",
+            "reduction",
+        ),
+        ("void at::native::elementwise_kernel<128, 4>", "aten::copy_", "copy"),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, FillFunctor<float>>",
+            "aten::fill_",
+            "elementwise",
+        ),
+        ("something_new", "", "other"),
+    ];
+    let mut run = Run::default();
+    run.rank(0).step(0, 1, 0, 10_000, true);
+    for (i, (name, op, _)) in kernels.into_iter().enumerate() {
+        let start = 100 * i as i64;
+        run.op(0, op, start, 10);
+        run.kernel_on(0, "computation", (0, 7), start + 10, 50, Some((start, 5)), Some(1), name);
+        if !op.is_empty() {
+            run.launched_by_op();
+        }
+    }
+    let session = run.open();
+    let mut expected = kernels.map(|(name, _, family)| format!("{name} {family} 1 50"));
+    expected.sort();
+    let mut found =
+        rows(&session, "kernel_by_name", &["name", "family", "call_count", "device_ns"]);
+    found.sort();
+    assert_eq!(found, expected);
+    // Six of them are matmuls by name, those of mixtures of experts included.
+    let columns = ["kernel_ns", "matmul_ns"];
+    assert_eq!(rows(&session, "kernel_families", &columns), ["1500 300"]);
+}
+
 /// A host that launches a step and continues with the next one while the device needs 40 times as long.
 #[test]
 fn shares_of_a_step_include_the_device_work_that_it_launched() {

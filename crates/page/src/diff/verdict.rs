@@ -17,7 +17,7 @@ pub(super) fn write(diff: &Diff, (before, after): (&str, &str), out: &mut String
         html(after),
         verdict.outcome.as_str(),
         html(&capitalized(verdict.outcome.phrase()).replace('.', ":")),
-        html_with_code(&verdict.reason),
+        words::unbroken(&html_with_code(&verdict.reason)),
         html(&diff.summary.before.phrase(diff.summary.unit)),
         html(&diff.summary.after.phrase(diff.summary.unit)),
     );
@@ -29,7 +29,7 @@ pub(super) fn write(diff: &Diff, (before, after): (&str, &str), out: &mut String
     let _ = writeln!(
         out,
         "<p class=\"subject\">{}</p>",
-        html_with_code(&capitalized(&diff.summary.headline))
+        words::unbroken(&html_with_code(&capitalized(&diff.summary.headline)))
     );
     write_interval(diff, out);
     if !diff.summary.notes.is_empty() {
@@ -78,9 +78,9 @@ fn write_interval(diff: &Diff, out: &mut String) {
     let _ = writeln!(
         out,
         "<figcaption><span>{} faster</span><span>{}. Gray: less than {} counts as unchanged.</span><span>{} slower</span></figcaption>\n</figure>",
-        words::percent(reach),
-        html(&label),
-        words::percent(least),
-        words::percent(reach)
+        words::unbroken(&words::percent(reach)),
+        words::unbroken(&html(&label)),
+        words::unbroken(&words::percent(least)),
+        words::unbroken(&words::percent(reach))
     );
 }

@@ -3,7 +3,8 @@
 use trace_advisor::Error;
 use trace_advisor::trace_model::number::human_bytes;
 
-use super::{Source, pane};
+use super::Source;
+use super::coverage::Blocks;
 use crate::blocks::{Block, Pane, Point, Scatter, rounded};
 use crate::clean::short;
 
@@ -34,7 +35,7 @@ const STRAGGLERS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn collectives(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
+    let mut blocks = Blocks::default();
     let order = "comm_ns DESC NULLS LAST, rank, name, backend";
     // Planning the rest takes longer than this.
     let has_any = !source.query("SELECT 1 AS one FROM comm_collectives LIMIT 1")?.rows.is_empty();
@@ -42,7 +43,7 @@ pub(super) fn collectives(source: &Source<'_>) -> Result<Pane, Error> {
         .then(|| source.table_where("By kind and rank", "comm_by_name", BY_NAME, "true", order))
         .transpose()?;
     if let Some(table) = by_name.flatten() {
-        blocks.extend(bandwidth(source)?.map(Block::Scatter));
+        blocks.add("comm_collectives", bandwidth(source)?.map(Block::Scatter));
         let order = "caused_wait_ns DESC, rank";
         let stragglers = source.table_where(
             "Who makes the others wait",
@@ -51,14 +52,13 @@ pub(super) fn collectives(source: &Source<'_>) -> Result<Pane, Error> {
             "true",
             order,
         )?;
-        blocks.extend(stragglers.map(Block::Table));
-        blocks.push(Block::Table(table));
+        blocks.add("comm_stragglers", stragglers.map(Block::Table));
+        blocks.add("comm_by_name", [Block::Table(table)]);
     }
-    Ok(pane(
+    Ok(source.pane_of_all_ranks(
         "collectives",
         "Collectives",
         "How long do collectives take, and do they reach the bandwidth of the link?",
-        String::new(),
         blocks,
         "comm_by_name",
     ))

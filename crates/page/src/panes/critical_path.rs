@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use trace_advisor::Error;
 use trace_advisor::advisor::phrases::limit;
 
-use super::{Source, pane};
+use super::Source;
+use super::coverage::Blocks;
 use crate::blocks::{BarRow, Bars, Block, Pane, rounded};
 
 /// Steps with a bar of their own.
@@ -21,7 +22,7 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 pub(super) fn critical_path(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
+    let mut blocks = Blocks::default();
     let sql = format!(
         "SELECT bound_by, dur_ns FROM critical_path_summary WHERE rank = {} AND dur_ns > 0 ORDER BY dur_ns DESC, bound_by",
         source.rank
@@ -38,10 +39,13 @@ pub(super) fn critical_path(source: &Source<'_>) -> Result<Pane, Error> {
             Block::Bars(Bars::new(title.to_owned(), "ns", rows, true))
         };
         let all = vec![BarRow { label: "whole path".to_owned(), parts }];
-        blocks.push(bars("The critical path, by what the run waits for", all));
+        blocks.add(
+            "critical_path_summary",
+            [bars("The critical path, by what the run waits for", all)],
+        );
         let steps = by_step(source)?;
         if !steps.is_empty() {
-            blocks.push(bars("In each step", steps));
+            blocks.add("critical_path_by_step", [bars("In each step", steps)]);
         }
         let table = source.table(
             "What is on the path",
@@ -49,15 +53,14 @@ pub(super) fn critical_path(source: &Source<'_>) -> Result<Pane, Error> {
             NAMES,
             "dur_ns DESC, position",
         )?;
-        blocks.extend(table.map(Block::Table));
+        blocks.add("critical_path_names", table.map(Block::Table));
     }
-    Ok(pane(
+    Ok(source.pane(
         "path",
         "Critical path",
         "Which sequence of work decides how long the run takes?",
-        source.scope(),
         blocks,
-        "critical_path",
+        "critical_path_summary",
     ))
 }
 

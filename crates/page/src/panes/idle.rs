@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 
-use super::{Source, pane};
+use super::Source;
+use super::coverage::Blocks;
 use crate::blocks::{Area, BarRow, Bars, Block, Pane, Series, rounded};
 use crate::words::value_in_words;
 
@@ -61,10 +62,10 @@ const WAITS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn idle(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
+    let mut blocks = Blocks::default();
     if let Some(bars) = by_rank(source)? {
-        blocks.extend(over_time(source)?.map(Block::Area));
-        blocks.push(Block::Bars(bars));
+        blocks.add("idle_gap_causes", over_time(source)?.map(Block::Area));
+        blocks.add("gpu_idle_causes", [Block::Bars(bars)]);
         let grouped = format!(
             "(SELECT name, cause, op_name, source, count(*) AS gap_count, CAST(sum(dur_ns) AS BIGINT) AS idle_ns \
              FROM idle_gap_causes WHERE rank = {} GROUP BY name, cause, op_name, source)",
@@ -78,13 +79,12 @@ pub(super) fn idle(source: &Source<'_>) -> Result<Pane, Error> {
             "idle_ns > 0",
             order,
         )?;
-        blocks.extend(table.map(Block::Table));
+        blocks.add("idle_gap_causes", table.map(Block::Table));
     }
-    Ok(pane(
+    Ok(source.pane(
         "idle",
         "Idle time",
         "Why is the GPU idle, and when?",
-        source.scope(),
         blocks,
         "gpu_idle_causes",
     ))
@@ -180,10 +180,11 @@ fn over_time(source: &Source<'_>) -> Result<Option<Area>, Error> {
             }
         }
     }
+    keep_below_whole(&mut by_cause);
     let x = (0..=BINS).map(|bin| (start + bin * width) as f64).collect();
     let series = by_cause.into_iter().map(|(cause, shares)| Series {
         name: CAUSES[cause].1.to_owned(),
-        y: shares.into_iter().map(|share| Some(rounded(share.min(1.0)))).collect(),
+        y: shares.into_iter().map(|share| Some(rounded(share))).collect(),
     });
     Ok(Some(Area {
         title: format!("Idle share over time, rank {}, GPU {device}", source.rank),
@@ -195,6 +196,18 @@ fn over_time(source: &Source<'_>) -> Result<Option<Area>, Error> {
         x,
         series: series.collect(),
     }))
+}
+
+/// Scales the causes of each bin that add up to more than the bin: short gaps are placed in it as a sum.
+fn keep_below_whole(by_cause: &mut BTreeMap<usize, Vec<f64>>) {
+    for bin in 0..BINS as usize {
+        let sum: f64 = by_cause.values().map(|shares| shares[bin]).sum();
+        if sum > 1.0 {
+            for shares in by_cause.values_mut() {
+                shares[bin] /= sum;
+            }
+        }
+    }
 }
 
 /// The place in [`CAUSES`] of a cause of `idle_gap_causes`.
@@ -217,4 +230,23 @@ fn cause_number(cause: &str) -> usize {
         _ => "unknown",
     };
     CAUSES.iter().position(|(_, cause)| *cause == name).unwrap_or(CAUSES.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{BINS, keep_below_whole};
+
+    #[test]
+    fn no_bin_is_idle_for_more_than_itself() {
+        let bins = BINS as usize;
+        let mut by_cause = BTreeMap::from([(0, vec![0.25; bins]), (3, vec![0.5; bins])]);
+        by_cause.get_mut(&3).unwrap()[7] = 1.0;
+        keep_below_whole(&mut by_cause);
+        let is =
+            |cause: usize, bin: usize, share: f64| (by_cause[&cause][bin] - share).abs() < 1e-12;
+        assert!(is(0, 6, 0.25) && is(3, 6, 0.5));
+        assert!(is(0, 7, 0.2) && is(3, 7, 0.8));
+    }
 }

@@ -2,7 +2,8 @@
 
 use trace_advisor::Error;
 
-use super::{Source, pane};
+use super::Source;
+use super::coverage::Blocks;
 use crate::blocks::{BarRow, Bars, Block, Line, Pane, Point, Scatter, rounded};
 use crate::clean::short;
 use crate::queries::when_empty;
@@ -10,11 +11,14 @@ use crate::queries::when_empty;
 /// Operators that the roofline shows, those with most time first.
 const MAX_POINTS: usize = 250;
 
+/// The view of kernels and their families.
+const KERNELS: &str = "kernel_by_name";
+
 const COLUMNS: &[(&str, &str)] = &[
     ("name", "Kernel"),
-    ("kind", "Kind"),
+    ("family", "Family"),
     ("call_count", "Calls"),
-    ("sum_ns", "Time"),
+    ("device_ns", "Time"),
     ("ratio", "Share"),
     ("mean_ns", "Mean"),
     ("max_ns", "Longest"),
@@ -23,71 +27,49 @@ const COLUMNS: &[(&str, &str)] = &[
     ("op_name", "Operator"),
 ];
 
-/// Families: columns of `kernel_families` and their names. Families may overlap.
-const FAMILIES: &[(&str, &str)] = &[
-    ("matmul_ns", "matmuls"),
-    ("conv_ns", "convolutions"),
-    ("attention_ns", "attention"),
-    ("pointwise_ns", "pointwise and reducing"),
-    ("copy_ns", "copies on the device"),
-    ("cast_ns", "casts"),
-    ("layout_ns", "layout changes"),
-    ("fp64_ns", "64-bit floats"),
-    ("cache_ns", "writes to the KV cache"),
-];
-
 pub(super) fn kernels(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
-    let by_name = source.table("Kernels by time", "gpu_kernels", COLUMNS, "sum_ns DESC, name")?;
+    let mut blocks = Blocks::default();
+    let order = "device_ns DESC, name, family";
+    let by_name = source.table("Kernels, copies and fills by time", KERNELS, COLUMNS, order)?;
     if let Some(table) = by_name {
-        blocks.extend(families(source)?.map(Block::Bars));
-        match roofline(source)? {
-            Some(scatter) => blocks.push(Block::Scatter(scatter)),
-            None => blocks
-                .push(Block::Note { text: format!("No roofline: {}.", when_empty("op_roofline")) }),
-        }
-        blocks.push(Block::Table(table));
+        blocks.add(KERNELS, families(source)?.map(Block::Bars));
+        let roofline = match roofline(source)? {
+            Some(scatter) => Block::Scatter(scatter),
+            None => Block::Note { text: format!("No roofline: {}.", when_empty("op_roofline")) },
+        };
+        blocks.add("op_roofline", [roofline]);
+        blocks.add(KERNELS, [Block::Table(table)]);
     }
-    Ok(pane(
+    Ok(source.pane(
         "kernels",
         "Kernels",
         "Which kernels take the time, and how far are they from what the GPU can do?",
-        source.scope(),
         blocks,
-        "gpu_kernels",
+        KERNELS,
     ))
 }
 
+/// The time of each family; these add up to that of all work.
 fn families(source: &Source<'_>) -> Result<Option<Bars>, Error> {
-    let columns: Vec<&str> = FAMILIES.iter().map(|(column, _)| *column).collect();
     let sql = format!(
-        "SELECT work_ns, kernel_ns, {} FROM kernel_families WHERE rank = {} ORDER BY work_ns DESC, device LIMIT 1",
-        columns.join(", "),
+        "SELECT family, CAST(sum(device_ns) AS BIGINT) AS family_ns FROM {KERNELS} WHERE rank = {} \
+         GROUP BY family HAVING sum(device_ns) > 0 ORDER BY family = 'other', family_ns DESC, family",
         source.rank
     );
     let table = source.query(&sql)?;
-    let Some(row) = table.first_row() else { return Ok(None) };
-    let mut bars: Vec<BarRow> = FAMILIES
-        .iter()
-        .filter_map(|(column, name)| {
-            let ns = row.number(column).filter(|ns| *ns > 0.0)?;
-            Some(BarRow {
-                label: (*name).to_owned(),
-                parts: vec![((*name).to_owned(), rounded(ns))],
-            })
-        })
+    let named: Vec<(String, f64)> = table
+        .named_rows()
+        .filter_map(|row| Some((row.text("family")?.to_owned(), row.number("family_ns")?)))
         .collect();
-    bars.sort_by(|a, b| b.parts[0].1.total_cmp(&a.parts[0].1));
-    let all = row.number("kernel_ns").unwrap_or(0.0);
-    bars.insert(
-        0,
-        BarRow {
-            label: "all kernels".to_owned(),
-            parts: vec![("all kernels".to_owned(), rounded(all))],
-        },
-    );
-    let title = "Time by family (families may overlap)".to_owned();
-    Ok((bars.len() > 1).then(|| Bars::new(title, "ns", bars, false)))
+    let all = ("all work".to_owned(), named.iter().map(|(_, ns)| ns).sum());
+    let bar = |(name, ns): (String, f64)| BarRow {
+        label: name.clone(),
+        parts: vec![(name, rounded(ns))],
+    };
+    let is_any = !named.is_empty();
+    let rows = std::iter::once(all).chain(named).map(bar).collect();
+    let title = "Time by family of kernels".to_owned();
+    Ok(is_any.then_some(Bars::new(title, "ns", rows, false)))
 }
 
 fn roofline(source: &Source<'_>) -> Result<Option<Scatter>, Error> {

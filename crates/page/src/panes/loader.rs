@@ -3,7 +3,8 @@
 use trace_advisor::Error;
 use trace_advisor::trace_model::time::human;
 
-use super::{Source, pane};
+use super::Source;
+use super::coverage::Blocks;
 use crate::blocks::{Area, Block, Pane, Series, rounded};
 use crate::words::percent;
 
@@ -25,7 +26,7 @@ const FETCHES: &[(&str, &str)] = &[
 ];
 
 pub(super) fn loader(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
+    let mut blocks = Blocks::default();
     let table = source.table_where(
         "Fetches by rank",
         "loader_fetches",
@@ -34,15 +35,14 @@ pub(super) fn loader(source: &Source<'_>) -> Result<Pane, Error> {
         "wait_ns DESC, rank",
     )?;
     if let Some(table) = table {
-        blocks.extend(facts(source)?);
-        blocks.extend(by_fetch(source)?.map(Block::Area));
-        blocks.push(Block::Table(table));
+        blocks.add("loader_fetches", facts(source)?);
+        blocks.add("loader_fetches_by_step", by_fetch(source)?.map(Block::Area));
+        blocks.add("loader_fetches", [Block::Table(table)]);
     }
-    Ok(pane(
+    Ok(source.pane(
         "loader",
         "Input pipeline",
         "Does the loop wait for data?",
-        source.scope(),
         blocks,
         "loader_fetches",
     ))

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use trace_advisor::Error;
 use trace_advisor::compare::owner_phrase;
 
-use super::{POINTS, Source, held, pane, snapshots};
+use super::coverage::Blocks;
+use super::{LEAST_SHARE, POINTS, Source, held, snapshots};
 use crate::blocks::{Area, BarRow, Bars, Block, Pane, Series, rounded};
 use crate::clean::short;
 
+/// The view of snapshots, which counts what they hold.
+const SNAPSHOT: &str = "snapshot_peak";
 /// Memories with a curve of their own.
 const MAX_MEMORIES: usize = 4;
 
@@ -36,17 +39,22 @@ const OWNERS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn memory(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
-    blocks.extend(curves(source)?.into_iter().map(Block::Area));
-    blocks.extend(snapshots::by_owner(source)?.into_iter().map(Block::Area));
-    if source.has_any(&["memory_timelines"]) {
-        blocks.extend(snapshots::timelines(source)?.into_iter().map(Block::Area));
-    }
-    blocks.extend(owners(source)?.map(Block::Bars));
-    blocks.extend(held::stacks(source)?.map(Block::Boxes));
+    let mut blocks = Blocks::default();
     let has_snapshot = source.has_any(&["snapshots"]);
+    // Owners are those of snapshots where there are any.
+    let owned = if has_snapshot { SNAPSHOT } else { "memory_owners" };
+    blocks.add("memory_log", curves(source)?.into_iter().map(Block::Area));
+    blocks.add(owned, snapshots::by_owner(source)?.into_iter().map(Block::Area));
+    if source.has_any(&["memory_timelines"]) {
+        blocks.add(
+            "memory_timeline_curve",
+            snapshots::timelines(source)?.into_iter().map(Block::Area),
+        );
+    }
+    blocks.add(owned, owners(source)?.map(Block::Bars));
+    blocks.add(owned, held::stacks(source)?.map(Block::Boxes));
     if has_snapshot {
-        blocks.extend(held::map(source)?.map(Block::Boxes));
+        blocks.add(owned, held::map(source)?.map(Block::Boxes));
     }
     let of_peak = format!("rank = {} AND moment = 'peak'", source.rank);
     let owners = source.table_where(
@@ -56,24 +64,23 @@ pub(super) fn memory(source: &Source<'_>) -> Result<Pane, Error> {
         &of_peak,
         "bytes DESC, memory, owner, place",
     )?;
-    blocks.extend(owners.map(Block::Table));
+    blocks.add(owned, owners.map(Block::Table));
     let holders = source.table(
         "Holders at the peak",
         "memory_peak_holders",
         HOLDERS,
         "bytes DESC, memory, place",
     )?;
-    blocks.extend(holders.map(Block::Table));
+    blocks.add("memory_peak_holders", holders.map(Block::Table));
     if has_snapshot {
-        blocks.extend(snapshots::stacks(source)?.map(Block::Table));
+        blocks.add(SNAPSHOT, snapshots::stacks(source)?.map(Block::Table));
     }
-    Ok(pane(
+    Ok(source.pane(
         "memory",
         "Memory",
         "How much memory is in use, when, and who holds it?",
-        source.scope(),
         blocks,
-        "memory_owners",
+        owned,
     ))
 }
 
@@ -106,10 +113,17 @@ fn curves(source: &Source<'_>) -> Result<Vec<Area>, Error> {
     for (_, memory) in by_events.into_iter().skip(MAX_MEMORIES) {
         curves.remove(memory);
     }
+    drop_negligible(&mut curves);
     let is_change = table.named_rows().any(|row| row.is_true("is_change"));
     let x: Vec<f64> = (0..=POINTS).map(|bin| (start + bin * width) as f64).collect();
     let area = |(memory, curve): (&str, Curve)| curve.area(memory, is_change, x.clone());
     Ok(curves.into_iter().map(area).collect())
+}
+
+/// Drops memories that hold next to nothing of what the largest holds: 8 bytes of a CPU are no curve to look at.
+fn drop_negligible(curves: &mut BTreeMap<&str, Curve>) {
+    let largest = curves.values().map(Curve::peak).fold(0.0, f64::max);
+    curves.retain(|_, curve| curve.peak() >= largest * LEAST_SHARE);
 }
 
 /// The curve of one memory: values by bin.
@@ -121,6 +135,12 @@ struct Curve {
 }
 
 impl Curve {
+    /// The most that it says.
+    fn peak(&self) -> f64 {
+        let values = self.allocated.values().chain(self.reserved.values());
+        values.copied().fold(0.0, f64::max)
+    }
+
     /// `is_change`: what was allocated when the recording began is not known.
     fn area(&self, memory: &str, is_change: bool, x: Vec<f64>) -> Area {
         let (allocated, since) = if is_change {
@@ -180,4 +200,23 @@ fn owners(source: &Source<'_>) -> Result<Option<Bars>, Error> {
     let what = if has_free { "Reserved" } else { "Memory" };
     let title = format!("{what} at the peak by owner");
     Ok((!bars.is_empty()).then(|| Bars::new(title, "bytes", bars, true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{Curve, drop_negligible};
+
+    #[test]
+    fn memories_that_hold_next_to_nothing_have_no_curve() {
+        let curve =
+            |bytes: f64| Curve { allocated: BTreeMap::from([(0, bytes)]), ..Curve::default() };
+        let mut curves = BTreeMap::from([("cpu", curve(8.0)), ("cuda:0", curve(2e9))]);
+        drop_negligible(&mut curves);
+        assert_eq!(curves.keys().copied().collect::<Vec<_>>(), ["cuda:0"]);
+        let mut curves = BTreeMap::from([("cpu", curve(8.0))]);
+        drop_negligible(&mut curves);
+        assert_eq!(curves.len(), 1, "the only memory");
+    }
 }

@@ -1,6 +1,7 @@
 //! Panes: one topic of the run each.
 
 mod collectives;
+mod coverage;
 mod critical_path;
 mod held;
 mod idle;
@@ -15,12 +16,17 @@ mod system;
 use trace_advisor::trace_model::MetricTable;
 use trace_advisor::{Error, Report, Run};
 
-use crate::blocks::{Block, NamedColumn, Pane, Table};
+use crate::blocks::{NamedColumn, Pane, Table};
 use crate::concurrent::{self, Task};
 use crate::queries::{or_reason, query, when_empty};
 
+use coverage::{Blocks, Steps};
+
 /// Points of a curve.
 const POINTS: i64 = 300;
+
+/// Memories that never hold this share of what the largest one holds have no curve.
+const LEAST_SHARE: f64 = 1e-4;
 
 /// Rows of a table that the page carries.
 const MAX_ROWS: usize = 150;
@@ -31,6 +37,7 @@ pub(crate) struct Source<'a> {
     pub(crate) report: &'a Report,
     /// The rank of panes about one rank.
     pub(crate) rank: i64,
+    steps: Steps,
 }
 
 /// Makes a pane.
@@ -51,7 +58,8 @@ const PANES: [(&str, &str, MakePane); 9] = [
 
 /// The panes of a run.
 pub(crate) fn all(run: &Run, report: &Report, rank: i64) -> Result<Vec<Pane>, Error> {
-    let source = &Source { run, report, rank };
+    let steps = or_reason(Steps::of(run, rank))?.unwrap_or_default();
+    let source = &Source { run, report, rank, steps };
     let panes = PANES.map(|(id, title, make)| -> Task<'_, Pane> {
         Box::new(move || {
             let pane = or_reason(make(source))?;
@@ -104,31 +112,51 @@ impl Source<'_> {
         Ok(Some(Table { total, ..Table::of(title, view, columns, &table, &shown) }))
     }
 
-    /// `Rank 3, the slowest.`; empty for a run of one rank.
-    fn scope(&self) -> String {
+    /// A pane about the rank that is shown, of the blocks that there are. Without any, it says why: what `view` says.
+    fn pane(
+        &self,
+        id: &'static str,
+        title: &'static str,
+        question: &'static str,
+        blocks: Blocks,
+        view: &str,
+    ) -> Pane {
+        let pane = self.pane_of_all_ranks(id, title, question, blocks, view);
+        let scope =
+            if pane.empty.is_some() { String::new() } else { self.shown_rank() + &pane.scope };
+        Pane { scope: scope.trim_end().to_owned(), ..pane }
+    }
+
+    /// As [`Source::pane`], about all ranks.
+    fn pane_of_all_ranks(
+        &self,
+        id: &'static str,
+        title: &'static str,
+        question: &'static str,
+        blocks: Blocks,
+        view: &str,
+    ) -> Pane {
+        if blocks.is_empty() {
+            let empty = Some(when_empty(view));
+            return Pane { id, title, question, scope: String::new(), empty, blocks: Vec::new() };
+        }
+        let counts = coverage::sentence(view, &self.steps);
+        let scope = counts.map(|counts| format!("Counts {counts}.")).unwrap_or_default();
+        let blocks = blocks.with_captions(view, &self.steps);
+        Pane { id, title, question, scope, empty: None, blocks }
+    }
+
+    /// `Rank 3, the slowest. `; empty for a run of one rank.
+    fn shown_rank(&self) -> String {
         if self.run.info().ranks.len() < 2 {
             return String::new();
         }
         let breakdown = self.report.breakdown.as_ref();
         let is_slowest = breakdown.is_some_and(|b| b.is_slowest && b.rank == self.rank);
         if is_slowest {
-            format!("Rank {}, the slowest.", self.rank)
+            format!("Rank {}, the slowest. ", self.rank)
         } else {
-            format!("Rank {}.", self.rank)
+            format!("Rank {}. ", self.rank)
         }
     }
-}
-
-/// A pane of the blocks that there are. Without any, it says why: what `view` says.
-fn pane(
-    id: &'static str,
-    title: &'static str,
-    question: &'static str,
-    scope: String,
-    blocks: Vec<Block>,
-    view: &str,
-) -> Pane {
-    let empty = blocks.is_empty().then(|| when_empty(view));
-    let scope = if blocks.is_empty() { String::new() } else { scope };
-    Pane { id, title, question, scope, empty, blocks }
 }

@@ -2,8 +2,12 @@
 
 use trace_advisor::Error;
 
-use super::{Source, pane};
+use super::Source;
+use super::coverage::Blocks;
 use crate::blocks::{Block, Pane};
+
+/// The view of operators, in the same steps as the roofline.
+const OPERATORS: &str = "op_in_steps";
 
 const COLUMNS: &[(&str, &str)] = &[
     ("name", "Operator"),
@@ -29,22 +33,21 @@ const ROOFLINE: &[(&str, &str)] = &[
 ];
 
 pub(super) fn operators(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
+    let mut blocks = Blocks::default();
     let order = "device_self_ns DESC, host_self_ns DESC, name";
-    let by_name = source.table("Operators by time", "op_by_name", COLUMNS, order)?;
-    blocks.extend(by_name.map(Block::Table));
+    let by_name = source.table("Operators by time", OPERATORS, COLUMNS, order)?;
+    blocks.add(OPERATORS, by_name.map(Block::Table));
     if !blocks.is_empty() {
         let order = "loss_ns DESC NULLS LAST, kernel_ns DESC, name, shapes";
         let by_shape =
             source.table("By shape, against the roofline", "op_roofline", ROOFLINE, order)?;
-        blocks.extend(by_shape.map(Block::Table));
+        blocks.add("op_roofline", by_shape.map(Block::Table));
     }
-    Ok(pane(
+    Ok(source.pane(
         "operators",
         "Operators",
         "Which operators take the time on the GPU and on the host?",
-        source.scope(),
         blocks,
-        "op_by_name",
+        OPERATORS,
     ))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use trace_advisor::Error;
 use trace_advisor::compare::owner_phrase;
 
-use super::{POINTS, Source, held};
+use super::{LEAST_SHARE, POINTS, Source, held};
 use crate::blocks::{Area, Series, Table, rounded};
 
 /// Snapshots with a chart of their own.
@@ -62,6 +62,10 @@ pub(super) fn by_owner(source: &Source<'_>) -> Result<Vec<Area>, Error> {
         let (_, owners) = charts.entry(key).or_insert_with(|| (held::place(row), Samples::new()));
         owners.entry(owner).or_default().insert(position, bytes);
     }
+    let most =
+        |owners: &Samples| owners.values().flat_map(BTreeMap::values).copied().fold(0.0, f64::max);
+    let largest = charts.values().map(|(_, owners)| most(owners)).fold(0.0, f64::max);
+    charts.retain(|_, (_, owners)| most(owners) >= largest * LEAST_SHARE);
     let areas = charts.into_values().take(MAX_SNAPSHOTS).map(|(place, owners)| {
         let mut positions: Vec<i64> = owners.values().flat_map(BTreeMap::keys).copied().collect();
         positions.sort_unstable();

@@ -2,7 +2,8 @@
 
 use trace_advisor::Error;
 
-use super::{Source, pane};
+use super::Source;
+use super::coverage::Blocks;
 use crate::blocks::{Block, Pane};
 
 const LINES: &[(&str, &str)] = &[
@@ -27,7 +28,7 @@ const IDLE: &[(&str, &str)] = &[
 ];
 
 pub(super) fn source_lines(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
+    let mut blocks = Blocks::default();
     let order = "device_ns DESC, operator_self_ns DESC, source";
     let lines = source.table("Lines by cost", "source_lines", LINES, order)?;
     if let Some(table) = lines {
@@ -37,14 +38,13 @@ pub(super) fn source_lines(source: &Source<'_>) -> Result<Pane, Error> {
             IDLE,
             "idle_ns DESC, source",
         )?;
-        blocks.push(Block::Table(table));
-        blocks.extend(idle.map(Block::Table));
+        blocks.add("source_lines", [Block::Table(table)]);
+        blocks.add("idle_source_lines", idle.map(Block::Table));
     }
-    Ok(pane(
+    Ok(source.pane(
         "source",
         "Source lines",
         "Which lines of the program cost the most?",
-        source.scope(),
         blocks,
         "source_lines",
     ))

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use trace_advisor::Error;
 
-use super::{Source, pane};
+use super::Source;
+use super::coverage::Blocks;
 use crate::blocks::{Area, Block, Pane, Series, rounded};
 use crate::clean::short;
 
@@ -27,8 +28,9 @@ const SUMMARY: &[(&str, &str)] = &[
 ];
 
 pub(super) fn system(source: &Source<'_>) -> Result<Pane, Error> {
-    let mut blocks = Vec::new();
-    let order = "metric, rank, agent, device";
+    let mut blocks = Blocks::default();
+    // What was never more than zero comes last.
+    let order = "coalesce(max_value, 0) = 0, metric, rank, agent, device";
     let summary = source.table_where(
         "Summary",
         "system_metrics_summary",
@@ -37,16 +39,15 @@ pub(super) fn system(source: &Source<'_>) -> Result<Pane, Error> {
         order,
     )?;
     if let Some(table) = summary {
-        blocks.extend(charts(source)?.into_iter().map(Block::Area));
-        blocks.push(Block::Table(table));
+        blocks.add("system_metrics_summary", charts(source)?.into_iter().map(Block::Area));
+        blocks.add("system_metrics_summary", [Block::Table(table)]);
     }
-    Ok(pane(
+    Ok(source.pane_of_all_ranks(
         "system",
         "System metrics",
         "Are CPU, memory, disk or network of a machine exhausted?",
-        String::new(),
         blocks,
-        "system_metrics",
+        "system_metrics_summary",
     ))
 }
 
