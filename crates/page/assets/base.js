@@ -56,7 +56,7 @@ function flops(tera) {
 }
 
 function speed(giga) {
-  const [factor, unit] = giga >= 0.1 || giga <= 0 ? [1, "GB"] : giga >= 1e-4 ? [1e3, "MB"] : giga >= 1e-7 ? [1e6, "KB"] : [1e9, "B"];
+  const [factor, unit] = giga > 0.0995 || giga <= 0 ? [1, "GB"] : giga > 0.995e-3 ? [1e3, "MB"] : giga > 0.995e-6 ? [1e6, "KB"] : [1e9, "B"];
   return `${digits(giga * factor)} ${unit}/s`;
 }
 

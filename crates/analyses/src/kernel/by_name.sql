@@ -1,4 +1,4 @@
---! question = "Which kernels, copies and fills take the time of the steps that count, and what kind of work are they?"
+--! question = "Which kernels, copies and fills take the time, and which family of work are they?"
 --! row = "one kernel, copy or fill by name, as part of one family of work on one rank"
 --! window = "counted_steps"
 --! sort = ["device_ns"]
