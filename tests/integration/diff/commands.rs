@@ -163,6 +163,22 @@ fn diff_escapes_names() {
     }
 }
 
+/// Names of the table of HTA are cut in pipes, and whole if asked for.
+#[test]
+fn diff_cuts_long_names_of_hta() {
+    let sandbox = Sandbox::new();
+    let long = event("cpu_op", &"kernel_".repeat(90), 1, 1_090, 5);
+    write_trace(&sandbox.path("before.json"), &one_step(&[]));
+    write_trace(&sandbox.path("after.json"), &one_step(&[long]));
+    let longest = |more: &[&str]| {
+        let output =
+            sandbox.run(&[&["diff", "before.json", "after.json", "--hta"], more].concat());
+        text(&output.stdout).lines().map(str::len).max().unwrap()
+    };
+    assert!(longest(&[]) < 250, "{}", longest(&[]));
+    assert!(longest(&["--wide"]) > 630, "{}", longest(&["--wide"]));
+}
+
 #[test]
 fn diff_says_what_differs_about_the_runs_first() {
     let sandbox = Sandbox::new();

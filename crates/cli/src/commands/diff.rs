@@ -23,7 +23,7 @@ use crate::output::{write_output, write_page};
 use crate::progress::Stage;
 use crate::render::diff::{self, DiffReport};
 use crate::render::report::relative_path;
-use crate::render::rows;
+use crate::render::rows::{self, RowOptions};
 use crate::render::sanitize::sanitize_json;
 use crate::rule_files;
 use crate::run::{self, finish_without_warnings, open_with_progress};
@@ -291,7 +291,8 @@ fn write_rows(batch: &RecordBatch, args: &DiffArgs, console: &mut Console) -> an
         _ => RowFormat::Table,
     };
     write_output(&args.output, format.audience(), console, |out, terminal| {
-        rows::write(&[batch], format, out, terminal)
+        let options = RowOptions { is_wide: args.wide, ..RowOptions::default() };
+        rows::write_with(&[batch], format, options, out, terminal)
     })
 }
 
