@@ -171,8 +171,7 @@ fn diff_cuts_long_names_of_hta() {
     write_trace(&sandbox.path("before.json"), &one_step(&[]));
     write_trace(&sandbox.path("after.json"), &one_step(&[long]));
     let longest = |more: &[&str]| {
-        let output =
-            sandbox.run(&[&["diff", "before.json", "after.json", "--hta"], more].concat());
+        let output = sandbox.run(&[&["diff", "before.json", "after.json", "--hta"], more].concat());
         text(&output.stdout).lines().map(str::len).max().unwrap()
     };
     assert!(longest(&[]) < 250, "{}", longest(&[]));

@@ -452,10 +452,10 @@ fn metric_rows_are_identified_by_the_keys_of_their_scope() {
             "{}: metrics of one view have one scope",
             module.path
         );
-        // The reasons for idleness of a stream and the devices of a step are rows of their own.
+        // The reasons for idleness of a stream, the devices of a step and the families of a kernel are rows of their own.
         let mut keys = scope.keys().to_vec();
         keys.extend(module.columns.iter().map(|c| c.name.as_str()).filter(|c| {
-            matches!(*c, "idle_category" | "kind" | "on_device" | "metric")
+            matches!(*c, "idle_category" | "kind" | "on_device" | "metric" | "family")
                 || (*c == "device" && !scope.keys().contains(c))
         }));
         let rows = crate::support::rows(&session, &module.name, &keys);

@@ -138,7 +138,12 @@ fn write_title(finding: &Finding, layout: Layout, out: &mut dyn Write) -> io::Re
     for line in layout.wrapped(&finding.title, 2) {
         writeln!(out, "  {BOLD}{line}{BOLD:#}")?;
     }
-    if gain.is_empty() { Ok(()) } else { writeln!(out, "  {gain}") }
+    if !gain.is_empty() {
+        for line in layout.wrapped(&gain, 2) {
+            writeln!(out, "  {line}")?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes `   = help:  text`, with the lines of the text aligned.

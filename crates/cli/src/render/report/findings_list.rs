@@ -10,6 +10,7 @@ use super::finding_text::severity_style;
 use super::phrases;
 use super::tree::tree;
 use crate::render::layout::Layout;
+use crate::render::sanitize::sanitize;
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -173,7 +174,8 @@ fn write_finding(
     let indent = indent + severity_width + 2;
     let lines = layout.wrapped(&text, indent);
     let location = finding.source.first();
-    let location = location.map(|source| phrases::short_location(source, MAX_LOCATION));
+    let location = location
+        .map(|source| sanitize(&phrases::short_location(source, MAX_LOCATION)).into_owned());
     let used = indent + lines.last().map_or(0, |line| line.chars().count());
     let room = layout.columns.saturating_sub(used);
     let fits = location.as_ref().is_some_and(|text| text.chars().count() + 2 <= room);

@@ -103,11 +103,15 @@ fn timeline() -> StepLanes {
 }
 
 fn written(format: ReportFormat) -> String {
+    written_as(format, true)
+}
+
+fn written_as(format: ReportFormat, is_full: bool) -> String {
     let (rules, reports) = judged();
     let context = ReportContext {
         rules: &rules,
         show_all: true,
-        is_full: true,
+        is_full,
         fail_on: Some(trace_advisor::advisor::Severity::Low),
         command_options: vec![HOSTILE.to_owned()],
         folder: "/nowhere".into(),
@@ -133,8 +137,13 @@ fn written(format: ReportFormat) -> String {
 
 #[test]
 fn text_shows_escapes_as_text() {
-    let text = written(ReportFormat::Text);
-    assert!(text.contains("\\u{1b}[2J\\u{9b}31m\\u{202e}]]>::error::\\u{a}::warning::"), "{text}");
+    // The first screen shows titles and places, too.
+    for text in [written(ReportFormat::Text), written_as(ReportFormat::Text, false)] {
+        assert!(
+            text.contains("\\u{1b}[2J\\u{9b}31m\\u{202e}]]>::error::\\u{a}::warning::"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
