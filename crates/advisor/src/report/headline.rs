@@ -200,12 +200,16 @@ pub(crate) fn headline(input: &HeadlineInput<'_>) -> Headline {
     let saving = saving.filter(|_| first.is_some());
     let of_step = |plan: &&Plan| plan.timed == TimedSpan::Step;
     let saved_pct = |plan: &Plan, ms: f64| round4(100.0 * (1.0 - ms / plan.unprofiled_ms.mid));
+    let saved = saving.map(|(plan, fix)| match fix.position {
+        1 => (fix.saves_pct.low, fix.saves_pct.high),
+        _ => (saved_pct(plan, fix.after_ms.high), saved_pct(plan, fix.after_ms.low)),
+    });
     Headline {
         text,
         findings: counted.len(),
         first: harm.or(first).map(|f| f.code.clone()),
-        gain_low_pct: saving.map(|(plan, fix)| saved_pct(plan, fix.after_ms.high).max(0.0)),
-        gain_high_pct: saving.map(|(plan, fix)| saved_pct(plan, fix.after_ms.low)),
+        gain_low_pct: saved.map(|(low, _)| low.max(0.0)),
+        gain_high_pct: saved.map(|(_, high)| high),
         predicted_fixes: saving.map_or(0, |(_, fix)| fix.position),
         step_ms: plan
             .filter(of_step)

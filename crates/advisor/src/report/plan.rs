@@ -217,7 +217,7 @@ pub(crate) fn apply(
     for finding in findings.iter_mut() {
         set_gain(finding, &planned, retiming);
     }
-    agree_with_findings(&mut planned, findings, retiming.unprofiled_ns.mid);
+    agree_with_findings(&mut planned, findings, retiming.unprofiled_ns);
     let (limit, limit_pct) = limit(&retiming.limit);
     Plan {
         timed: if is_step { TimedSpan::Step } else { TimedSpan::Recording },
@@ -231,9 +231,9 @@ pub(crate) fn apply(
     }
 }
 
-/// Lets the first fix of the plan save what it saves alone by its findings, and lets times follow from savings: both are ranges of
-/// one prediction.
-fn agree_with_findings(planned: &mut [PlannedFix], findings: &[Finding], unprofiled_ns: f64) {
+/// Lets the first fix of the plan save what it saves alone by its findings, and the time after it follow from that: the ends of both
+/// ranges belong together.
+fn agree_with_findings(planned: &mut [PlannedFix], findings: &[Finding], unprofiled: Interval) {
     let Some((first, others)) = planned.split_first_mut() else { return };
     let of_first = |fix: &&FindingFix| fix.plan_position == Some(first.position);
     let alone = findings.iter().flat_map(|finding| &finding.fixes).filter(of_first);
@@ -241,8 +241,12 @@ fn agree_with_findings(planned: &mut [PlannedFix], findings: &[Finding], unprofi
     let Range { low, mid, high } = first.saves_pct;
     let [low, mid, high] = [low, mid, high].map(|pct| pct.min(most_pct));
     first.saves_pct = Range { low, mid, high };
-    let [low, mid, high] = [high, mid, low].map(|pct| unprofiled_ns * (1.0 - pct / 100.0));
-    first.after_ms = ms(Interval { low, mid, high });
+    let left = |ns: f64, saved_pct: f64| ns * (1.0 - saved_pct / 100.0);
+    first.after_ms = ms(Interval {
+        low: left(unprofiled.low, high),
+        mid: left(unprofiled.mid, mid),
+        high: left(unprofiled.high, low.max(0.0)),
+    });
     let mut before = first.after_ms;
     for fix in others {
         fix.after_ms.low = fix.after_ms.low.min(before.low);

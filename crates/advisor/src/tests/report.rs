@@ -188,11 +188,11 @@ fn findings_are_ordered_by_what_their_fix_saves_next() {
     let headline = &report.headline;
     assert!((headline.predicted_step_ms.unwrap().mid - 70.0).abs() < 1e-9);
     // No later fix takes back what the first one saves.
-    assert_eq!((headline.gain_low_pct, headline.gain_high_pct), (Some(24.0), Some(36.0)));
-    assert_eq!((plan.fixes[0].after_ms.low, plan.fixes[0].after_ms.high), (64.0, 76.0));
+    assert_eq!((headline.gain_low_pct, headline.gain_high_pct), (Some(16.4), Some(42.4)));
+    assert_eq!((plan.fixes[0].after_ms.low, plan.fixes[0].after_ms.high), (57.6, 83.6));
     assert!(
         headline.text.contains(
-            "a step takes 120 ms (90.0 to 110 ms without the profiler) and could take 64"
+            "a step takes 120 ms (90.0 to 110 ms without the profiler) and could take 57.6 to 83.6 ms"
         ),
         "{}",
         headline.text

@@ -45,13 +45,12 @@ pub(crate) fn lanes(
     rule: Option<&str>,
     step: Option<i64>,
 ) -> anyhow::Result<StepLanes> {
-    let finding = match rule {
-        Some(rule) => Some(finding_of(report, rule)?),
+    let finding = if let Some(rule) = rule {
+        Some(finding_of(report, rule)?)
+    } else {
         // The first that has a place in time.
-        None => {
-            let is_placed = |finding: &&Finding| finding.occurrences.is_some();
-            report.advice().find(is_placed).or_else(|| report.advice().next())
-        }
+        let is_placed = |finding: &&Finding| finding.occurrences.is_some();
+        report.advice().find(is_placed).or_else(|| report.advice().next())
     };
     step_lanes(run, finding, step)?.map_err(|reason| {
         let path = &report.run.path;

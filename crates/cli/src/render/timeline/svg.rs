@@ -138,6 +138,7 @@ fn write_lane(
 }
 
 /// How a shape is filled: by the theme, or with the same color in both.
+#[derive(Clone, Copy)]
 enum Paint {
     Class(&'static str),
     Color(&'static str),
