@@ -6,6 +6,9 @@ const KEPT_QUERY = "query";
 /** Keeps what is in the box for the next load of the page. */
 let keepQuery = () => {};
 
+/** Whether a query runs: the page then waits with loading again. */
+let isAsking = () => false;
+
 /** Puts a query into the box. */
 function editQuery(sql) {
   const text = byId("ask-text");
@@ -45,7 +48,8 @@ function askBox(section) {
 
   function showRows(data) {
     result.replaceChildren(table(data, null, true));
-    say(data.rows.length === 1 ? "1 row" : `${data.rows.length} rows`);
+    const more = data.is_cut ? ", the query returns more" : "";
+    say((data.rows.length === 1 ? "1 row" : `${data.rows.length} rows`) + more);
   }
 
   async function ask(sql) {
@@ -63,6 +67,8 @@ function askBox(section) {
       if (answer.table) showRows(answer.table);
       else showError(answer.error);
     } catch {
+      // A canceled query does not run again when the page loads again.
+      if (running.signal.aborted) asked = null;
       showError(running.signal.aborted ? "the query was canceled" : "the server does not answer: start `advisor open --report` again");
     }
     running = null;
@@ -70,9 +76,11 @@ function askBox(section) {
     section.removeAttribute("aria-busy");
   }
 
+  isAsking = () => running !== null;
   keepQuery = () => {
     try {
-      sessionStorage.setItem(KEPT_QUERY, JSON.stringify({ text: text.value, asked }));
+      const isFocused = document.activeElement === text;
+      sessionStorage.setItem(KEPT_QUERY, JSON.stringify({ text: text.value, asked, isFocused }));
     } catch {
       // A browser that stores nothing loses the query.
     }
@@ -88,6 +96,7 @@ function askBox(section) {
     }
     if (!kept) return;
     text.value = kept.text;
+    if (kept.isFocused) text.focus({ preventScroll: true });
     if (kept.asked) ask(kept.asked);
   }
 

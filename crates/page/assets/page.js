@@ -115,11 +115,12 @@ if (settings.live) {
   setInterval(async () => {
     try {
       const answer = await (await fetch(settings.live, { cache: "no-store" })).text();
-      if (version !== null && answer !== version) {
+      version = version ?? answer;
+      // A query that runs would begin again.
+      if (answer !== version && !isAsking()) {
         keepQuery();
         location.reload();
       }
-      version = answer;
     } catch {
       // The server has ended: the page stays as it is.
     }

@@ -81,7 +81,9 @@ function table(data, filter = null, isAnswer = false) {
   function cell(row, c) {
     const value = row[c];
     const sign = columns[c].is_change && value > 0 ? "+" : "";
-    const text = sign + words(value, unitOf(row, c));
+    // Answers to queries have all digits where no unit says how to round.
+    const isExact = isAnswer && typeof value === "number" && !columns[c].unit;
+    const text = sign + (isExact ? value.toLocaleString("en", { maximumSignificantDigits: 15 }) : words(value, unitOf(row, c)));
     if (!isNumber[c]) {
       const isLong = typeof value === "string" && (value.length > 28 || value !== text);
       if (!text) return el("td", { class: "none-cell" }, c === shown[0] && !isAnswer ? "not named" : "");
@@ -103,8 +105,11 @@ function table(data, filter = null, isAnswer = false) {
     more.hidden = list.length <= FIRST_ROWS;
     more.textContent = isAll ? "Show fewer" : `Show all ${list.length}`;
     more.setAttribute("aria-expanded", String(isAll));
-    const of = data.is_cut ? ", the query returns more" : total > rows.length ? ` of ${thousands(total)}, the first ${rows.length} are here` : "";
-    count.textContent = list.length === rows.length ? `${thousands(rows.length)} ${rows.length === 1 ? "row" : "rows"}${of}` : `${list.length} of ${rows.length} rows`;
+    const isWhole = list.length === rows.length;
+    const all = isWhole ? ` of ${thousands(total)}, the first ${rows.length} are here` : `, the first of ${thousands(total)}`;
+    const of = data.is_cut ? ", the query returns more" : total > rows.length ? all : "";
+    const counted = isWhole ? `${thousands(rows.length)} ${rows.length === 1 ? "row" : "rows"}` : `${list.length} of ${rows.length} rows`;
+    count.textContent = counted + of;
   }
 
   const copyRows = el("button", { type: "button", class: "quiet", onclick: (event) => {

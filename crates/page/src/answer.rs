@@ -4,12 +4,19 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use trace_advisor::Error;
 use trace_advisor::query::{FirstRows, query_table};
+use trace_advisor::trace_model::{RecordBatch, Value};
 
 use crate::blocks::{Table, TableColumn, cell, unit_shown};
 use crate::clean::{json, short};
 
 /// Rows that a page shows of a query.
 pub const MAX_ANSWER_ROWS: usize = 1_000;
+
+/// Rows that are written out at once.
+const SLICE_ROWS: usize = 16;
+
+/// The largest integer that scripts tell from its neighbors.
+const MAX_SCRIPT_INTEGER: u64 = 1 << 53;
 
 /// Bytes of their values: a query may have thousands of columns.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
@@ -27,25 +34,34 @@ enum Answer<'a> {
 /// # Errors
 /// If a column has a type that no text stands for.
 pub fn answer(sql: &str, rows: &FirstRows) -> Result<String, Error> {
-    let all = query_table("query", &rows.batches)?;
-    let columns = all.columns.iter().map(|(name, unit)| TableColumn {
+    let batch_of_names: Vec<RecordBatch> =
+        rows.batches.first().map(|batch| batch.slice(0, 0)).into_iter().collect();
+    let columns = query_table("query", &batch_of_names)?.columns;
+    let columns = columns.iter().map(|(name, unit)| TableColumn {
         label: short(name),
         unit: unit_shown(name, unit.as_str()),
         doc: String::new(),
         is_change: false,
     });
+    let count: usize = rows.batches.iter().map(RecordBatch::num_rows).sum();
     let mut bytes = 0;
-    let fits = |row: &Vec<Json>| {
-        bytes += row.iter().map(value_bytes).sum::<usize>();
-        bytes <= MAX_ANSWER_BYTES
-    };
-    let shown: Vec<Vec<Json>> =
-        all.rows.iter().map(|row| row.iter().map(cell).collect()).take_while(fits).collect();
+    let mut shown: Vec<Vec<Json>> = Vec::new();
+    // Rows are written out a few at a time: a batch may hold a long text once for all of its rows.
+    'rows: for slice in rows.batches.iter().flat_map(slices) {
+        for row in query_table("query", &[slice])?.rows {
+            let row: Vec<Json> = row.iter().map(exact).collect();
+            bytes += row.iter().map(value_bytes).sum::<usize>();
+            if bytes > MAX_ANSWER_BYTES {
+                break 'rows;
+            }
+            shown.push(row);
+        }
+    }
     let table = Table {
         title: "Rows of the query".to_owned(),
         columns: columns.collect(),
         total: shown.len(),
-        is_cut: rows.is_cut || shown.len() < all.rows.len(),
+        is_cut: rows.is_cut || shown.len() < count,
         rows: shown,
         sql: sql.to_owned(),
     };
@@ -55,6 +71,23 @@ pub fn answer(sql: &str, rows: &FirstRows) -> Result<String, Error> {
 /// What is wrong with a query, as JSON for the page.
 pub fn answer_of_error(message: &str) -> String {
     json(&Answer::Error(message))
+}
+
+/// A batch in slices of [`SLICE_ROWS`] rows.
+fn slices(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + '_ {
+    let starts = (0..batch.num_rows()).step_by(SLICE_ROWS);
+    starts.map(|start| batch.slice(start, SLICE_ROWS.min(batch.num_rows() - start)))
+}
+
+/// A value as it is: numbers with all digits, also integers that a script cannot hold.
+fn exact(value: &Value) -> Json {
+    match value {
+        Value::Int(number) if number.unsigned_abs() > MAX_SCRIPT_INTEGER => {
+            Json::from(number.to_string())
+        }
+        Value::Float(number) => Json::from(*number),
+        value => cell(value),
+    }
 }
 
 /// About as many bytes as a value has in JSON.
@@ -67,7 +100,7 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value as Json, json};
-    use trace_advisor::arrow::array::{ArrayRef, Int64Array, StringArray};
+    use trace_advisor::arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
     use trace_advisor::query::FirstRows;
     use trace_advisor::trace_model::RecordBatch;
 
@@ -89,6 +122,16 @@ mod tests {
         assert_eq!((&table["total"], &table["is_cut"]), (&json!(2), &json!(true)));
         assert_eq!(answered(vec![("name", names)], false)["is_cut"], Json::Null);
         assert_eq!(answer_of_error("<b>"), r#"{"error":"\u003cb\u003e"}"#);
+    }
+
+    #[test]
+    fn answer_has_all_digits() {
+        let times: ArrayRef = Arc::new(Int64Array::from(vec![1_763_395_776_108_000_001, 1 << 53]));
+        let shares: ArrayRef = Arc::new(Float64Array::from(vec![123_456_789.25, 0.0012]));
+        let table = answered(vec![("at", times), ("share", shares)], false);
+        let expected =
+            json!([["1763395776108000001", 123_456_789.25], [9_007_199_254_740_992_u64, 0.0012]]);
+        assert_eq!(table["rows"], expected);
     }
 
     #[test]

@@ -176,6 +176,10 @@ impl Unit {
         if column.starts_with("count(") {
             return Self::Count;
         }
+        // What is computed from columns has another unit: `memcpys.bytes / memcpys.dur_ns`.
+        if column.contains([' ', ',']) {
+            return Self::None;
+        }
         let column = column.trim_end_matches(')');
         let column = column.rsplit('.').next().unwrap_or(column);
         Self::ALL.into_iter().find(|unit| unit.is_stated_by(column)).unwrap_or(Self::None)
@@ -197,6 +201,9 @@ mod tests {
         for (column, unit) in [
             ("dur_ns", Unit::Ns),
             ("sum(kernels.dur_ns)", Unit::Ns),
+            ("memcpys.bytes / memcpys.dur_ns", Unit::None),
+            ("Float64(0.001) * kernels.dur_ns", Unit::None),
+            ("power(kernels.dur_ns,Int64(2))", Unit::None),
             ("peak_bytes", Unit::Bytes),
             ("bytes", Unit::Bytes),
             ("ratio", Unit::Ratio),
