@@ -72,6 +72,19 @@ enum Last {
 const COLLECTIVE_LIBRARIES: [&str; 9] =
     ["nccl", "ncclx", "nccl2", "rccl", "gloo", "mpi", "ucc", "hccl", "xccl"];
 
+/// A macro that holds a name against a regular expression.
+macro_rules! name_test {
+    ($name:literal, $pattern:literal) => {
+        Macro {
+            name: $name,
+            params: &["name"],
+            last: Last::One,
+            is_quotient: false,
+            expand: |args| format!(concat!("regexp_like({}, '", $pattern, "')"), args[0]),
+        }
+    };
+}
+
 const MACROS: &[Macro] = &[
     Macro {
         name: "ratio",
@@ -142,117 +155,38 @@ const MACROS: &[Macro] = &[
             )
         },
     },
-    Macro {
-        name: "is_cache_write",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({}, \
-                 '(?i)reshape_and_cache|concat_and_cache|store_kv_?cache|set_kv_buffer|append_?paged_?kv')",
-                args[0]
-            )
-        },
-    },
-    Macro {
-        name: "is_layout_change",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({}, \
-                 '(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform')",
-                args[0]
-            )
-        },
-    },
-    Macro {
-        name: "is_convolution",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({}, \
-                 '(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im')",
-                args[0]
-            )
-        },
-    },
-    Macro {
-        name: "is_matmul",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({}, \
-                 '(?i)gemm|gemv|matmul|^bmm_|^Cijk_|nvjet|splitk_?reduce|wvsplitk|marlin|cublas.*(dot_kernel|epilogue)|^triton_tem|^triton_mm')",
-                args[0]
-            )
-        },
-    },
-    Macro {
-        name: "is_matmul_op",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({}, '^aten::(mm|addmm_?|_addmm_activation|bmm|baddbmm_?|addbmm_?|matmul|linear|mv|addmv_?|dot|vdot\
-                 |_scaled_mm|_int_mm|_grouped_mm|_scaled_grouped_mm)\\z')",
-                args[0]
-            )
-        },
-    },
-    Macro {
-        name: "is_pointwise",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({}, \
-                 '(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise')",
-                args[0]
-            )
-        },
-    },
-    Macro {
-        name: "is_norm",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        // Not those of a normal distribution.
-        expand: |args| format!("regexp_like({}, '(?i)norm([^a]|\\z)|rsqrt')", args[0]),
-    },
-    Macro {
-        name: "is_norm_op",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({}, '(batch_norm|layer_norm|group_norm|instance_norm|rms_norm)')",
-                args[0]
-            )
-        },
-    },
-    Macro {
-        name: "is_of_experts",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({}, \
-                 '(?i)moe|expert|grouped_gemm|matmul_ogs|bitmatrix|_routing|finalize_matmul|topk_?(gating|softmax|forward)')",
-                args[0]
-            )
-        },
-    },
+    name_test!(
+        "is_cache_write",
+        "(?i)reshape_and_cache|concat_and_cache|store_kv_?cache|set_kv_buffer|append_?paged_?kv"
+    ),
+    name_test!(
+        "is_layout_change",
+        "(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nhwc_?2_?nchw|nchw_?2_?nhwc|batched_transpose|SubTensorOpWithTransform"
+    ),
+    name_test!(
+        "is_convolution",
+        "(?i)conv|implicit_?gemm|winograd|igemm|[dw]grad|fprop|miopen|Im2(d2)?Col|Col2Im"
+    ),
+    name_test!(
+        "is_matmul",
+        "(?i)gemm|gemv|matmul|^bmm_|^Cijk_|nvjet|splitk_?reduce|wvsplitk|marlin|cublas.*(dot_kernel|epilogue)|^triton_tem|^triton_mm"
+    ),
+    name_test!(
+        "is_matmul_op",
+        "^aten::(mm|addmm_?|_addmm_activation|bmm|baddbmm_?|addbmm_?|matmul|linear|mv|addmv_?|dot|vdot\
+                 |_scaled_mm|_int_mm|_grouped_mm|_scaled_grouped_mm)\\z"
+    ),
+    name_test!(
+        "is_pointwise",
+        "(?i)elementwise_kernel|reduce_kernel|softmax|layer_norm|LayerNorm|RowwiseMoments|batch_norm|multi_tensor_apply|CatArray|index_elementwise"
+    ),
+    // Excludes kernels that draw from a normal distribution.
+    name_test!("is_norm", "(?i)norm([^a]|\\z)|rsqrt"),
+    name_test!("is_norm_op", "(batch_norm|layer_norm|group_norm|instance_norm|rms_norm)"),
+    name_test!(
+        "is_of_experts",
+        "(?i)moe|expert|grouped_gemm|matmul_ogs|bitmatrix|_routing|finalize_matmul|topk_?(gating|softmax|forward)"
+    ),
     Macro {
         name: "is_copy_op",
         params: &["name"],
@@ -298,19 +232,11 @@ const MACROS: &[Macro] = &[
             )
         },
     },
-    Macro {
-        name: "is_code_loading",
-        params: &["name"],
-        last: Last::One,
-        is_quotient: false,
-        expand: |args| {
-            format!(
-                "regexp_like({0}, '^((cu|hip|cuda)(Module|Library)Load|nvrtcCompile|hiprtcCompile|cuLink(Create|Add|Complete)\
-                 |(Lazy Function|Runtime Triggered Module) Loading\\z|Driver Compiler\\z)')",
-                args[0]
-            )
-        },
-    },
+    name_test!(
+        "is_code_loading",
+        "^((cu|hip|cuda)(Module|Library)Load|nvrtcCompile|hiprtcCompile|cuLink(Create|Add|Complete)\
+                 |(Lazy Function|Runtime Triggered Module) Loading\\z|Driver Compiler\\z)"
+    ),
     Macro {
         name: "is_profiler_overhead",
         params: &["name"],

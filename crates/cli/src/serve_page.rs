@@ -136,7 +136,7 @@ impl LivePage {
     }
 }
 
-/// Cancels a query when nobody waits for it any more.
+/// Cancels a query when its client is gone.
 struct CancelOnDrop(Cancellation);
 
 impl Drop for CancelOnDrop {

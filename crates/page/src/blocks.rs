@@ -55,7 +55,7 @@ pub(crate) enum Block {
 }
 
 impl Block {
-    /// What a sentence about the block calls it.
+    /// The noun for the block in a sentence: `table`, `chart`.
     pub(crate) fn noun(&self) -> &'static str {
         match self {
             Self::Table(_) => "table",

@@ -742,12 +742,14 @@ impl RunReplay {
         let claims_anything = |fix: usize| {
             unknown[fix].is_none() && self.ranks.iter().any(|r| !r.claims[fix].is_empty())
         };
-        let alone: Vec<Interval> = per_item(fixes.clone(), |fix| {
+        let timed: Vec<(Interval, f64)> = per_item(fixes.clone(), |fix| {
             if !claims_anything(fix) {
-                return Interval::default();
+                return (Interval::default(), 0.0);
             }
-            at_most(self.saved_pct(&[], fix, request), self.evidence_pct(&[], &[fix]))
+            let evidence_pct = self.evidence_pct(&[], &[fix]);
+            (at_most(self.saved_pct(&[], fix, request), evidence_pct), evidence_pct)
         });
+        let (alone, evidence_pct_alone): (Vec<Interval>, Vec<f64>) = timed.into_iter().unzip();
         let mut left: Vec<usize> = fixes;
         left.retain(|&fix| claims_anything(fix));
         let mut planned: Vec<usize> = Vec::new();
@@ -856,7 +858,7 @@ impl RunReplay {
                         time.pct = time.pct.min(effect.alone_pct.mid);
                     }
                 }
-                effect.evidence_pct = self.evidence_pct(&[], &[fix]);
+                effect.evidence_pct = evidence_pct_alone[fix];
                 if !request.curve_positions.is_empty() {
                     effect.curve_pct = self.curve_pct(fix, &request.curve_positions);
                     effect.most_pct = self.most_pct(fix);

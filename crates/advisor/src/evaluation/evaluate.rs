@@ -61,7 +61,7 @@ pub fn evaluate_without(
         evaluate_rules(caveat_rules.iter(), rules, tables, &steps, &traits, &env).findings;
     apply_caveats(&mut findings, rules.rules().iter().chain(caveat_rules), &hidden_notes);
     if recording.as_ref().is_some_and(|r| r.kind == RecordingKind::WarmUp) {
-        moderate(&mut findings);
+        limit_to_medium(&mut findings);
     }
     let below_min_gain = drop_below_min_gain(&mut findings, rules.policy().min_gain_pct);
     let (mut fixes, mut left_out) = (Vec::new(), Vec::new());
@@ -242,7 +242,7 @@ fn apply_caveats<'r>(
 }
 
 /// Limits the severity of findings in a recording of start-up: what they measure may not recur.
-fn moderate(findings: &mut [Finding]) {
+fn limit_to_medium(findings: &mut [Finding]) {
     for finding in findings {
         finding.severity = finding.severity.min(Severity::Medium);
     }

@@ -19,12 +19,13 @@ pub(crate) struct CheckArgs {
     /// trace on stdin.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Output format [default: that of the ending of FILE, else text]
+    /// Output format [default: by the extension of FILE, else text]
     #[arg(long, short, value_enum, help_heading = OUTPUT)]
     pub(crate) format: Option<ReportFormat>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Show all findings in full, the timeline of the first, the plan, and the reasons for unknown verdicts (text)
+    /// Show all findings in full, the timeline of the first, how the plan was predicted, and the reasons for unknown verdicts
+    /// (text)
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) full: bool,
     /// Also show info findings, notes about the trace, passed rules and all evidence

@@ -18,7 +18,7 @@ pub(crate) struct DiffArgs {
     /// Run after the change
     #[arg(value_name = "AFTER")]
     pub(crate) after: PathBuf,
-    /// Output format [default: that of the ending of FILE, else text]
+    /// Output format [default: by the extension of FILE, else text]
     #[arg(long, short, value_enum, help_heading = OUTPUT)]
     pub(crate) format: Option<DiffFormat>,
     #[command(flatten)]

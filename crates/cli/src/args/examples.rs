@@ -83,7 +83,7 @@ Examples:
   advisor timeline run/
   advisor timeline run/ --finding IN001
   advisor timeline run/ --step 7 --ranks 1
-  advisor timeline run/ --width 200 -o timeline.txt";
+  advisor timeline run/ -o step.svg";
 
 pub(super) const OPEN: &str = "\
 Examples:

@@ -190,7 +190,7 @@ pub(crate) struct RuleArgs {
 /// Format and destination of rows.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RowOutputArgs {
-    /// Output format [default: that of the ending of FILE, else table]
+    /// Output format [default: by the extension of FILE, else table]
     #[arg(long, short, value_enum, help_heading = OUTPUT)]
     pub(crate) format: Option<RowFormat>,
     /// Print at most N rows; 0 prints all [default: 40 on a terminal, else all]
@@ -224,7 +224,7 @@ pub(crate) struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// The format to write: the stated one, else that of the ending of the file.
+    /// The format to write: the stated format, else the format that the extension of the file stands for, else the default.
     pub(crate) fn format<F: FileFormat>(&self, stated: Option<F>) -> F {
         let of_file = || F::of_file(self.file.as_deref()?);
         stated.or_else(of_file).unwrap_or_default()

@@ -106,7 +106,7 @@ pub(crate) struct StatsArgs {
     /// Runs: trace files, or directories with the traces of all ranks
     #[arg(required = true, value_name = "RUN")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Output format [default: that of the ending of FILE, else text]
+    /// Output format [default: by the extension of FILE, else text]
     #[arg(long, short, value_enum, help_heading = OUTPUT)]
     pub(crate) format: Option<StatsFormat>,
     #[command(flatten)]

@@ -136,7 +136,7 @@ pub(crate) struct TimelineArgs {
     /// Characters per line, from 40 to 200 [default: the width of the terminal, else 100]
     #[arg(long, value_name = "N", value_parser = columns, help_heading = OUTPUT)]
     pub(crate) width: Option<usize>,
-    /// Output format [default: that of the ending of FILE, else text]
+    /// Output format [default: by the extension of FILE, else text]
     #[arg(long, short, value_enum, help_heading = OUTPUT)]
     pub(crate) format: Option<TimelineFormat>,
     #[command(flatten)]

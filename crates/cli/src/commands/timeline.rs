@@ -38,7 +38,7 @@ pub(super) fn run(args: &TimelineArgs, console: &mut Console) -> anyhow::Result<
     Ok(Exit::Clean)
 }
 
-/// The lanes of a step, with a finding marked: that of the rule with this code or name, else the first.
+/// The lanes of a step. Marks the finding of the rule with this code or name, by default the first finding with a time range.
 pub(crate) fn lanes(
     run: &Run,
     report: &Report,

@@ -134,7 +134,8 @@ impl CheckedRun {
         style.apply(text)
     }
 
-    /// A step as lanes of characters or as SVG, with a finding marked: that of the rule with this code or name, else the first.
+    /// A step as lanes of characters or as SVG. Marks the finding of the rule with this code or name, by default the first
+    /// finding with a time range.
     ///
     /// # Errors
     /// If there is no such finding, step or format, or the run has no timeline.

@@ -1,5 +1,9 @@
 //! Lines that fit a terminal.
 
+use std::io::{self, Write};
+
+use anstyle::Style;
+
 use crate::console::Terminal;
 use crate::render::sanitize::sanitize;
 
@@ -71,6 +75,29 @@ impl Layout {
             line.truncate(line.trim_end().len());
         }
         lines
+    }
+
+    /// Writes a legend: marks in their styles, each with its words, as many on a line as fit.
+    pub(crate) fn write_legend(
+        self,
+        entries: impl IntoIterator<Item = (String, String, Style)>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut column = 0;
+        for (mark, words, style) in entries {
+            let width = mark.chars().count() + 1 + words.chars().count();
+            if column > 0 && column + 2 + width > self.columns {
+                writeln!(out)?;
+                column = 0;
+            }
+            if column > 0 {
+                write!(out, "  ")?;
+                column += 2;
+            }
+            write!(out, "{style}{mark}{style:#} {words}")?;
+            column += width;
+        }
+        if column > 0 { writeln!(out) } else { Ok(()) }
     }
 }
 

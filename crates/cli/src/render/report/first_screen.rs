@@ -188,23 +188,11 @@ fn write_breakdown(
         write!(out, "{style}{}{style:#}", fill(i, layout).to_string().repeat(length))?;
     }
     writeln!(out)?;
-    let mut column = 0;
-    for (i, part) in parts.iter().enumerate() {
+    let entries = parts.iter().enumerate().map(|(i, part)| {
         let text = format!("{} {}", part.cause, value(part.ratio, Unit::Ratio));
-        let width = text.chars().count() + 2;
-        if column > 0 && column + 2 + width > layout.columns {
-            writeln!(out)?;
-            column = 0;
-        }
-        if column > 0 {
-            write!(out, "  ")?;
-            column += 2;
-        }
-        let style = style(part);
-        write!(out, "{style}{}{style:#} {text}", fill(i, layout))?;
-        column += width;
-    }
-    writeln!(out)
+        (fill(i, layout).to_string(), text, style(part))
+    });
+    layout.write_legend(entries, out)
 }
 
 /// The parts that a bar can show; small ones are added up.

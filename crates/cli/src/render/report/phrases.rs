@@ -9,7 +9,7 @@ pub(super) use trace_advisor::advisor::phrases::{
     percent_range, related_findings, run_summary, timed_span, unknown_effect,
 };
 use trace_advisor::advisor::{
-    AffectedRow, BaselineComparison, Effort, Finding, FindingFix, GoneFinding, PlannedFix,
+    AffectedRow, BaselineComparison, Effort, Finding, FindingFix, GoneFinding,
     RecordingInstructions, Rule, Severity, shipped_rules,
 };
 use trace_advisor::analyses::catalog;
@@ -88,33 +88,18 @@ pub(super) fn short_location(source: &str, max_chars: usize) -> String {
     if short.len() == source.len() { short.to_owned() } else { format!(".../{short}") }
 }
 
-/// The plan, one line per fix: what to do, what it saves, what a step then takes and what limits it. The first line
-/// says how to read the others.
-pub(super) fn plan(report: &Report) -> Vec<String> {
-    let Some(plan) = report.plan.as_ref().filter(|plan| !plan.fixes.is_empty()) else {
-        return Vec::new();
-    };
+/// How the plan was predicted, from what step, and why its first fix comes first. None without a plan.
+pub(super) fn plan_basis(report: &Report) -> Option<String> {
+    let plan = report.plan.as_ref().filter(|plan| !plan.fixes.is_empty())?;
     let span = timed_span(plan);
-    let first = format!(
-        "plan, from timing the recording again ({}); a {span} without the profiler takes {}, limited by {}; {}:",
+    Some(format!(
+        "The plan comes from timing the recording again ({}). A {span} without the profiler takes {}, limited by {}. Fix 1 comes \
+         first because {}.",
         kind_of_ranges(&plan.measured),
         ms_range(&plan.unprofiled_ms),
         limit(&plan.limit),
-        format_args!("the first comes first because {}", plan.first_reason)
-    );
-    let fix = |fix: &PlannedFix| {
-        format!(
-            "{}. {} ({}; {} effort): saves {}, {span} then {}, limited by {}",
-            fix.position,
-            fix.title,
-            fix.codes.join(", "),
-            fix.effort.as_str(),
-            percent_range(fix.saves_pct.low, fix.saves_pct.high),
-            ms_range(&fix.after_ms),
-            limit(&fix.limit)
-        )
-    };
-    std::iter::once(first).chain(plan.fixes.iter().map(fix)).collect()
+        plan.first_reason
+    ))
 }
 
 /// What else a fix saves, and how often its predictions held.

@@ -47,7 +47,7 @@ pub(crate) fn write_header(run: &Run, layout: Layout, out: &mut dyn Write) -> io
     Ok(())
 }
 
-/// Writes a report without its first line. The timeline is that of its first finding.
+/// Writes a report without its first line. `timeline` shows the first finding.
 pub(crate) fn write_body(
     report: &Report,
     timeline: Option<&StepLanes>,
@@ -60,9 +60,11 @@ pub(crate) fn write_body(
     }
     let shown: Vec<&Finding> = context.shown(report).collect();
     first_screen::write_overview(report, &FindingsList::new(report, &shown), layout, out)?;
-    // The lines below the first repeat the table.
-    for line in phrases::plan(report).first().iter().flat_map(|text| layout.wrapped(text, 0)) {
-        writeln!(out, "{line}")?;
+    if let Some(basis) = phrases::plan_basis(report) {
+        writeln!(out)?;
+        for line in layout.wrapped(&basis, 0) {
+            writeln!(out, "{line}")?;
+        }
     }
     let mut described = DescribedFixes::default();
     let detail = if context.show_all { Detail::All } else { Detail::Full };

@@ -139,7 +139,7 @@ fn least_width(columns: &[TextColumn], terminal: Terminal) -> usize {
     line_width(least_widths(columns, terminal).into_iter())
 }
 
-/// What files and pipes cut texts for.
+/// The page for which texts are cut in files and pipes.
 const PAGE: Terminal = Terminal { columns: Terminal::DEFAULT_COLUMNS, has_unicode: false };
 
 /// Leaves out columns from the right, but for the name or place and the main measure, until a line fits, and cuts texts.

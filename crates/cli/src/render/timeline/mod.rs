@@ -10,7 +10,7 @@ use trace_advisor::trace_model::time::{human, time_range};
 pub(crate) use svg::write as write_svg;
 pub(crate) use text::write as write_text;
 
-/// What is drawn.
+/// The title of the drawing: rank, step and time range.
 fn title(lanes: &StepLanes) -> String {
     let StepLanes { rank, from_ns, to_ns, .. } = *lanes;
     let dur_ns = to_ns.saturating_sub(from_ns);
@@ -18,7 +18,7 @@ fn title(lanes: &StepLanes) -> String {
     format!("rank {rank}{step}: {} ({})", human(dur_ns as f64), time_range(from_ns, dur_ns))
 }
 
-/// What the picture does not show.
+/// The lines below the drawing: the finding, and what is unknown.
 fn notes(lanes: &StepLanes) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(finding) = &lanes.finding {

@@ -160,11 +160,12 @@ impl Legend {
     fn write(&self, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
         let entry = |activity: &Activity| {
             let (letter, words) = words(*activity);
-            (letter.to_string(), words, style(*activity))
+            (letter.to_string(), words.to_owned(), style(*activity))
         };
-        let mut entries: Vec<(String, &str, Style)> = self.activities.iter().map(entry).collect();
+        let mut entries: Vec<(String, String, Style)> = self.activities.iter().map(entry).collect();
         if self.has_small {
-            entries.push(("small letter".to_owned(), "less than half of the time", Style::new()));
+            let words = "less than half of the time".to_owned();
+            entries.push(("small letter".to_owned(), words, Style::new()));
         }
         if self.has_busy {
             let (range, words) = if layout.has_unicode {
@@ -172,23 +173,9 @@ impl Legend {
             } else {
                 ("0 to 9", "GPU busy, in tenths")
             };
-            entries.push((range.to_owned(), words, style(Activity::Computation)));
+            entries.push((range.to_owned(), words.to_owned(), style(Activity::Computation)));
         }
-        let mut column = 0;
-        for (mark, words, style) in entries {
-            let width = mark.chars().count() + 1 + words.chars().count();
-            if column > 0 && column + 2 + width > layout.columns {
-                writeln!(out)?;
-                column = 0;
-            }
-            if column > 0 {
-                write!(out, "  ")?;
-                column += 2;
-            }
-            write!(out, "{style}{mark}{style:#} {words}")?;
-            column += width;
-        }
-        if column > 0 { writeln!(out) } else { Ok(()) }
+        layout.write_legend(entries, out)
     }
 }
 
