@@ -70,7 +70,9 @@ def test_report_names_the_loader_and_the_program_keeps_its_output_and_exit_code(
     alone = subprocess.run([sys.executable, "program.py"], env=environment(), capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (3, alone.stdout), done.stderr
     assert done.stderr.startswith("to stderr\nnote: recorded 1 trace in run\n"), done.stderr
-    assert re.search(r"1  high .* %  IN001 Steps wait for the DataLoader", done.stderr), done.stderr
+    # The first row of the list of findings, then the finding below its fix.
+    row = r"^ 1  [0-9.]+ to [0-9.]+ % .* Load batches in as many.*(?:\n  .*)*?\n +high +IN001 Steps wait for the DataLoader$"
+    assert re.search(row, done.stderr, re.MULTILINE), done.stderr
     assert "Load batches in as many worker processes as there are cores" in " ".join(done.stderr.split()), done.stderr
     assert step_numbers(f"run/{TRACE}") == list(range(10, 17))
 
