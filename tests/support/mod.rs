@@ -5,6 +5,7 @@ pub(crate) mod corpus;
 pub(crate) mod critical;
 pub(crate) mod export;
 pub(crate) mod manifest;
+pub(crate) mod ports;
 pub(crate) mod preview;
 #[cfg(unix)]
 pub(crate) mod process;

@@ -8,6 +8,7 @@ use trace_demo::{Options, render_rank};
 
 use super::web::{Given, Web};
 use super::{command, error, report, stdout};
+use crate::support::ports::free_port;
 use crate::support::sandbox::Sandbox;
 
 /// The first trace of the small run, as it is stored.
@@ -167,7 +168,7 @@ fn permanent_failures_are_reported() {
         assert!(!text.contains("SECRET"), "{text}");
     }
     // No server listens.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = format!("127.0.0.1:{}", free_port());
     let text = error(
         &sandbox,
         &["check", &format!("http://{free}/a.json?sig=SECRET"), "--timeout", "1"],

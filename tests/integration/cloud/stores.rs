@@ -1,9 +1,9 @@
 //! Real servers: moto for S3, Azurite for Azure; moto and gcp-storage-emulator for Google.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -16,6 +16,7 @@ use object_store::azure::MicrosoftAzureBuilder;
 
 use super::busy::{Answer, BusyStore};
 use super::{command, error, report, stdout};
+use crate::support::ports::free_port;
 use crate::support::sandbox::Sandbox;
 
 /// The folder of the servers: `ADVISOR_STORAGE`, or where `.ci/storage` puts them.
@@ -365,15 +366,4 @@ fn google_bucket_reads_like_a_folder() {
     reads_a_run(&sandbox, "gs://bucket/", &env);
     let text = error(&sandbox, &["check", "gs://no-such-bucket/run/"], &env);
     assert!(text.contains("(NoSuchBucket"), "{text}");
-}
-
-/// A port that no other server of these tests was given: the system may give a port again before its server listens.
-fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        if GIVEN.lock().unwrap().insert(port) {
-            return port;
-        }
-    }
 }

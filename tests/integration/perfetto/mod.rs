@@ -18,6 +18,7 @@ use trace_advisor::{Augmentation, Augmented, Cutting, Run, cut, default_rules};
 use trace_demo::{Bottleneck, Options, render_rank, write_run};
 
 use crate::support::corpus::corpus;
+use crate::support::ports::free_port;
 
 /// The Python that drives the UI: `ADVISOR_PERFETTO`, or where `.ci/perfetto` puts it.
 fn python() -> PathBuf {
@@ -318,7 +319,7 @@ fn served_trace_reaches_perfetto() {
     let trace = folder.path().join(&run.info().sources[1].file);
     // The policy of the UI knows one port only.
     drop(TcpListener::bind("127.0.0.1:9001").expect("port 9001 is free"));
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let mut open = Command::new(env!("CARGO_BIN_EXE_advisor"))
         .args(["open", "--ranks", "1", "--no-browser", "--ui", &format!("http://127.0.0.1:{port}")])
         .arg(folder.path())

@@ -8,6 +8,8 @@ mod exposure;
 mod faults;
 #[cfg(unix)]
 mod files;
+#[path = "../../../../tests/support/ports.rs"]
+mod ports;
 mod reports;
 mod storage;
 mod support;

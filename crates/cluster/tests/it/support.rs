@@ -1,7 +1,6 @@
 //! Clusters of processes on this machine, and the runs that they map.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
@@ -11,6 +10,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+
+pub(crate) use crate::ports::free_port;
 
 /// Ranks of the run.
 pub(crate) const RANKS: usize = 4;
@@ -104,11 +105,6 @@ pub(crate) fn command(args: &[&str]) -> Command {
         }
     }
     command
-}
-
-/// A port that nothing listens on.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Waits until something holds.
