@@ -202,8 +202,10 @@ fn remove_if_abandoned(folder: &Path, ours: &Metadata) -> io::Result<()> {
     let is_alone = || folder.read_dir().is_ok_and(|entries| entries.count() == 1);
     if text == MARKER || text.is_empty() && is_alone() {
         remove_content(folder)?;
+        // The lock is held until the lock file is gone: a living process that waits for the lock then checks that the file exists.
+        fs::remove_file(folder.join(LOCK))?;
         drop(lock);
-        return remove(folder);
+        return fs::remove_dir(folder);
     }
     Ok(())
 }
@@ -232,6 +234,8 @@ pub fn remove_unfinished_outputs() {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     fn make(parent: &Path, name: &str, lock: Option<&str>) -> PathBuf {
@@ -279,6 +283,28 @@ mod tests {
         let paths = [folder.path().to_owned(), beside.path().to_owned()];
         drop((folder, beside));
         assert_eq!(paths.map(|path| path.exists()), [false; 2]);
+    }
+
+    #[test]
+    fn folders_that_appear_while_abandoned_ones_are_removed_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let ours = fs::symlink_metadata(place.path()).unwrap();
+        let is_over = AtomicBool::new(false);
+        // What other processes do that write to the same folder.
+        let remove = || {
+            while !is_over.load(Ordering::Relaxed) {
+                remove_abandoned(place.path(), &ours);
+            }
+        };
+        std::thread::scope(|scope| {
+            let removing = [scope.spawn(remove), scope.spawn(remove)];
+            let are_there = (0..3000).all(|_| {
+                let is_there = |folder: WorkFolder| folder.path().join(LOCK).exists();
+                WorkFolder::create_in(place.path()).is_ok_and(is_there)
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert!(are_there && removing.into_iter().all(|thread| thread.join().is_ok()));
+        });
     }
 
     #[test]
