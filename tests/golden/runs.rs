@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) use query::{Params, Range, Selection, Session};
+use trace_advisor::advisor::RuleSet;
 use trace_advisor::{Report, Run, default_rules};
 use trace_model::{MetricTable, RecordBatch};
 
 use crate::support::corpus::corpus;
+use crate::support::preview::rules_with_preview;
 
 /// The number of runs that stay open. Each test thread works on one trace at a time, and some tests read a pair.
 const OPEN_RUNS: usize = 6;
@@ -143,11 +145,23 @@ type Judged = Arc<Result<Report, String>>;
 
 /// The report of the shipped rules on a run, or the reason why there is none. Each run is judged once.
 pub(crate) fn report(path: &Path) -> Judged {
-    static REPORTS: Mutex<BTreeMap<PathBuf, Arc<OnceLock<Judged>>>> = Mutex::new(BTreeMap::new());
-    let slot = Arc::clone(lock(&REPORTS).entry(path.to_owned()).or_default());
+    static REPORTS: Reports = Mutex::new(BTreeMap::new());
+    report_by(path, &REPORTS, default_rules)
+}
+
+/// The report of all shipped rules, also those in preview.
+pub(crate) fn report_with_preview(path: &Path) -> Judged {
+    static REPORTS: Reports = Mutex::new(BTreeMap::new());
+    report_by(path, &REPORTS, rules_with_preview)
+}
+
+type Reports = Mutex<BTreeMap<PathBuf, Arc<OnceLock<Judged>>>>;
+
+fn report_by(path: &Path, reports: &Reports, rules: fn() -> RuleSet) -> Judged {
+    let slot = Arc::clone(lock(reports).entry(path.to_owned()).or_default());
     let judge = || {
         let shared = try_open(path)?;
-        shared.run.check(&default_rules()).map_err(|error| error.to_string())
+        shared.run.check(&rules()).map_err(|error| error.to_string())
     };
     // Errors name the run, wherever the corpus is.
     let judge = || judge().map_err(|e| e.replace(&path.display().to_string(), &name(path)));
