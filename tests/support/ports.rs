@@ -1,6 +1,6 @@
 //! Ports for servers of tests.
 
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The ports that systems leave to servers: Linux gives connections and listeners on port 0 those from 32768.
@@ -18,7 +18,9 @@ pub(crate) fn free_port() -> u16 {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let offset = (first + u32::from(number)) % u32::from(count);
         let port = PORTS.start + u16::try_from(offset).unwrap();
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        // A listener would show the same, but a program that another test starts meanwhile keeps it open until its `exec`: it
+        // then answers who waits for the server.
+        if TcpStream::connect(("127.0.0.1", port)).is_err() {
             return port;
         }
         assert!(number < count, "no port from {PORTS:?} is free");

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -318,7 +318,7 @@ fn served_trace_reaches_perfetto() {
     let run = Run::open(folder.path()).unwrap();
     let trace = folder.path().join(&run.info().sources[1].file);
     // The policy of the UI knows one port only.
-    drop(TcpListener::bind("127.0.0.1:9001").expect("port 9001 is free"));
+    assert!(TcpStream::connect("127.0.0.1:9001").is_err(), "port 9001 is free");
     let port = free_port();
     let mut open = Command::new(env!("CARGO_BIN_EXE_advisor"))
         .args(["open", "--ranks", "1", "--no-browser", "--ui", &format!("http://127.0.0.1:{port}")])
