@@ -1,4 +1,4 @@
-//! Helpers that both test programs use.
+//! Helpers that both test programs use. The tests of the crate `cluster` include `ports.rs`, too.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub(crate) mod corpus;

@@ -18,8 +18,8 @@ pub(crate) fn free_port() -> u16 {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let offset = (first + u32::from(number)) % u32::from(count);
         let port = PORTS.start + u16::try_from(offset).unwrap();
-        // A listener would show the same, but a program that another test starts meanwhile keeps it open until its `exec`: it
-        // then answers who waits for the server.
+        // A connection instead of a listener looks for servers: a program that another test starts at this moment inherits a
+        // listener until its `exec`, and the client that waits for the server would connect to that listener.
         if TcpStream::connect(("127.0.0.1", port)).is_err() {
             return port;
         }

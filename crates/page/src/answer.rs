@@ -12,13 +12,13 @@ use crate::clean::{json, short};
 /// Rows that a page shows of a query.
 pub const MAX_ANSWER_ROWS: usize = 1_000;
 
-/// Rows that are written out at once.
+/// Rows of a batch that are converted at once.
 const SLICE_ROWS: usize = 16;
 
-/// The largest integer that scripts tell from its neighbors.
+/// The largest integer up to which the numbers of JavaScript are exact.
 const MAX_SCRIPT_INTEGER: u64 = 1 << 53;
 
-/// Bytes of their values: a query may have thousands of columns.
+/// Maximum bytes of the values of an answer: a query may have thousands of columns.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
 
 /// The answer as the script reads it: a table as those of panes, or what is wrong with the query.
@@ -46,7 +46,7 @@ pub fn answer(sql: &str, rows: &FirstRows) -> Result<String, Error> {
     let count: usize = rows.batches.iter().map(RecordBatch::num_rows).sum();
     let mut bytes = 0;
     let mut shown: Vec<Vec<Json>> = Vec::new();
-    // Rows are written out a few at a time: a batch may hold a long text once for all of its rows.
+    // A few rows are converted at a time, because a batch may hold a long text once for all of its rows.
     'rows: for slice in rows.batches.iter().flat_map(slices) {
         for row in query_table("query", &[slice])?.rows {
             let row: Vec<Json> = row.iter().map(exact).collect();
