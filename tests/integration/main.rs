@@ -63,3 +63,4 @@ mod timeline;
 mod training_modes;
 mod trust;
 mod watch;
+mod writers;

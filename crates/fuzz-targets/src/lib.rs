@@ -60,6 +60,7 @@ const RECORDED: &[(&str, &[&str])] = &[
         &[
             "tests/fixtures/compiled/fused/trace.json.gz",
             "tests/fixtures/h100/decode_graph.json.gz",
+            "tests/fixtures/writers/cuspy.json.gz",
         ],
     ),
     (

@@ -1,5 +1,7 @@
 //! Device activities and the constraints on their starts.
 
+use query::id_index::IdIndex;
+
 use super::host::HostTimelines;
 use super::model::{
     Blocker, BlockerKind, EventTable, HostEvent, HostRole, RankEvents, RuntimeCallIndex,
@@ -40,6 +42,9 @@ pub(crate) struct DeviceConstraints {
     pub(crate) launches: Vec<Submission>,
     /// The activity on the same stream that ended last before this one; [`NO_INDEX`] for the first.
     pub(crate) previous: Vec<u32>,
+    /// Edges between nodes of one replay of a graph: source, and the activity that starts after it. Such an activity follows
+    /// these, not the one before it on its stream, which the executor of the graph chose.
+    pub(crate) graph_edges: Vec<(u32, u32)>,
     /// Recorded waits of a stream: source, and the activity that starts after it.
     pub(crate) stream_waits: Vec<(u32, u32)>,
     /// Inferred waits of a stream: source, and the activity that starts after it.
@@ -87,6 +92,7 @@ impl DeviceConstraints {
         let mut device = Self::default();
         let streams = StreamOrders::new(&events.activities);
         device.previous = streams.previous(&events.activities);
+        device.add_graph_edges(events);
         device.place_submissions(events, calls, host);
         device.add_recorded_waits(events, calls, host);
         device.add_timed_host_waits(events, calls, host, &streams);
@@ -94,6 +100,19 @@ impl DeviceConstraints {
         device.add_sent_data(events, host, &streams);
         device.infer_stream_waits(events, &streams);
         device
+    }
+
+    /// Adds the edges between nodes of graphs. One whose nodes overlap in the recording cannot have held its target.
+    fn add_graph_edges(&mut self, events: &RankEvents) {
+        if events.graph_edges.is_empty() {
+            return;
+        }
+        let ids = IdIndex::of(events.activities.iter().zip(0..).map(|(a, i)| (a.id, i)));
+        let edges = events.graph_edges.iter();
+        let known = edges.filter_map(|&(source, target)| ids.get(source).zip(ids.get(target)));
+        self.graph_edges.extend(known.filter(|&(source, target)| {
+            events.activities[source as usize].end_ns <= events.activities[target as usize].ts_ns
+        }));
     }
 
     /// Submission happens inside the launching call: as late as the start allows, given the minimum delay seen on
@@ -389,7 +408,7 @@ impl DeviceConstraints {
             let known = &mut known[launch.activity as usize];
             *known = (*known).max(launch.ts_ns + launch.delay);
         }
-        for &(source, target) in &self.stream_waits {
+        for &(source, target) in self.stream_waits.iter().chain(&self.graph_edges) {
             let end_ns = activities[source as usize].end_ns;
             if end_ns <= activities[target as usize].ts_ns {
                 known[target as usize] = known[target as usize].max(end_ns);

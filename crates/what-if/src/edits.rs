@@ -246,7 +246,7 @@ impl<'g> EdgeIndex<'g> {
                             activity_edges.push((source.subject, at as u32));
                         }
                     }
-                    EdgeKind::StreamOrder => {
+                    EdgeKind::StreamOrder | EdgeKind::GraphOrder => {
                         stream_gaps.push((graph.nodes[target].subject, at as u32));
                     }
                     EdgeKind::Launch | EdgeKind::Thread | EdgeKind::Data => {}

@@ -14,6 +14,8 @@ use super::model::{AnalysisWindow, NO_INDEX, RankEvents, RuntimeCallIndex, TimeC
 pub(crate) enum EdgeKind {
     /// From the start of a device activity to its end.
     Activity,
+    /// After a node of the same replay of a graph, as recorded.
+    GraphOrder,
     /// After the previous activity on the same stream.
     StreamOrder,
     /// After an activity of another stream, as recorded.
@@ -40,6 +42,7 @@ impl EdgeKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Activity => "activity",
+            Self::GraphOrder => "graph_order",
             Self::StreamOrder => "stream_order",
             Self::StreamWait => "stream_wait",
             Self::Sync => "sync",
@@ -227,8 +230,13 @@ impl Graph {
             let edge = Edge { source, subject: target, weight: 0, kind, class, rest };
             drafts.push(EdgeDraft { target: starts[target as usize], edge });
         };
+        let mut follows_nodes = vec![false; self.device.previous.len()];
+        for &(source, target) in &self.device.graph_edges {
+            follows_nodes[target as usize] = true;
+            after(source, target, EdgeKind::GraphOrder);
+        }
         for (&previous, i) in self.device.previous.iter().zip(0..) {
-            if previous != NO_INDEX {
+            if previous != NO_INDEX && !follows_nodes[i as usize] {
                 after(previous, i, EdgeKind::StreamOrder);
             }
         }

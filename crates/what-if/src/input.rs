@@ -108,6 +108,7 @@ impl LoadedRanks {
             all_names.push(names);
         }
         by_rank.waits(inputs, &correlations)?;
+        by_rank.graph_edges(inputs)?;
         by_rank.steps(inputs)?;
         let annotations = &all_names[EventTable::Annotations as usize];
         let ranks = by_rank.windows(inputs, annotations)?;
@@ -181,6 +182,17 @@ impl RankEventsBuilder {
                 source_stream: get(&source, row).unwrap_or(-1) as i32,
                 record: record.and_then(|id| correlations.get(&(rank, id)).copied()),
             });
+        }
+        Ok(())
+    }
+
+    fn graph_edges(&mut self, inputs: &ViewInputs<'_>) -> Result<()> {
+        let batch = inputs.batch("graph_edges")?;
+        let (rank, source, target) =
+            (ints(batch, "rank")?, ints(batch, "source")?, ints(batch, "target")?);
+        for row in 0..batch.num_rows() {
+            let edge = (source.value(row), target.value(row));
+            self.of(rank.value(row)).graph_edges.push(edge);
         }
         Ok(())
     }

@@ -270,6 +270,8 @@ pub(crate) struct RankEvents {
     pub(crate) host: Vec<HostEvent>,
     pub(crate) activities: Vec<Activity>,
     pub(crate) waits: Vec<Blocker>,
+    /// Event ids of two nodes of a replay: the second starts after the first has ended.
+    pub(crate) graph_edges: Vec<(i64, i64)>,
     /// Sorted by start.
     pub(crate) steps: Vec<TrainingStep>,
     /// Number and mean length of the steps that count: of the rank, or of the window if an annotation selects it.

@@ -60,13 +60,13 @@ impl Weights {
         self.tail = scale(TimeClass::Other, self.tail);
     }
 
-    /// Lets no device activity start sooner after the one before it on its stream than `gap_ns`, unless it did in the
-    /// recording. Recorded times stay as they are.
+    /// Lets no device activity start sooner after the one before it on its stream, or in its graph, than `gap_ns`, unless
+    /// it did in the recording. Recorded times stay as they are.
     pub(crate) fn keep_stream_gaps(&mut self, graph: &Graph, gap_ns: i64) {
         for (target, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.on_device) {
             for at in graph.edge_range(target) {
                 let edge = &graph.edges[at];
-                if edge.kind == EdgeKind::StreamOrder {
+                if matches!(edge.kind, EdgeKind::StreamOrder | EdgeKind::GraphOrder) {
                     let apart = node.ts_ns - node.rest - graph.nodes[edge.source as usize].ts_ns;
                     self.set_edge(at, gap_ns.clamp(edge.weight, apart.max(edge.weight)));
                 }

@@ -629,3 +629,33 @@ fn communication_on_the_host_waits_for_what_it_sends() {
             .all(|e| e.kind != EdgeKind::Data)
     );
 }
+
+#[test]
+fn a_node_of_a_graph_follows_the_nodes_that_it_depends_on_in_place_of_its_stream() {
+    let host = vec![call(0, 1, 0, 5_000, HostRole::Plain)];
+    // The executor of the graph put independent branches on one stream, and one branch on two.
+    let long = kernel(10, 1, 10_000, 90_000, Some(0));
+    let short = kernel(11, 2, 10_000, 20_000, Some(0));
+    let after_short = kernel(12, 1, 100_000, 50_000, Some(0));
+    let mut events = rank_events(host, vec![long, short, after_short]);
+    let order = |events: &RankEvents| {
+        let graph = graph(events);
+        let mut order = Vec::new();
+        for target in 0..graph.nodes.len() {
+            for at in graph.edge_range(target) {
+                let edge = &graph.edges[at];
+                if matches!(edge.kind, EdgeKind::StreamOrder | EdgeKind::GraphOrder) {
+                    let of = |node: usize| graph.nodes[node].subject;
+                    order.push((edge.kind, of(edge.source as usize), of(target)));
+                }
+            }
+        }
+        order
+    };
+    assert_eq!(order(&events), [(EdgeKind::StreamOrder, 0, 2)]);
+    events.graph_edges = vec![(11, 12)];
+    assert_eq!(order(&events), [(EdgeKind::GraphOrder, 1, 2)]);
+    // An edge that the recorded times contradict, or whose source is not in the window, holds nothing.
+    events.graph_edges = vec![(12, 11), (99, 12)];
+    assert_eq!(order(&events), [(EdgeKind::StreamOrder, 0, 2)]);
+}

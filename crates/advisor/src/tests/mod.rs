@@ -490,7 +490,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "graph_coverage",
         Scope::Rank,
-        "rank graph_launch_count unmatched_launch_count device_ns replay_ratio unmatched_replay_ratio",
+        "rank graph_launch_count unmatched_launch_count device_ns replay_ratio marked_replay_ratio module module_replay_ratio unmatched_replay_ratio",
     ),
     (
         "trace_quality",

@@ -1,7 +1,7 @@
 --! question = "How much device time do graph replays take, and how much of it has no operator?"
 --! row = "one rank"
 --! window = "recording"
---! needs = ["ranks", "gpu_time_coverage", "graph_matches"]
+--! needs = ["ranks", "gpu_time_coverage", "gpu_modules", "graph_matches"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no rank"
 --! [columns]
@@ -10,6 +10,9 @@
 --! unmatched_launch_count = { doc = "of these, launches without a capture that fits", unit = "count", metric = "rank" }
 --! device_ns = { doc = "time of all kernels, copies and fills, overlap not merged", unit = "ns", metric = "rank" }
 --! replay_ratio = { doc = "share of device_ns that graphs replay", unit = "ratio", metric = "rank" }
+--! marked_replay_ratio = { doc = "share of device_ns that graphs replay and whose module the program marked", unit = "ratio", metric = "rank" }
+--! module = "marked module that takes most of it"
+--! module_replay_ratio = { doc = "share of device_ns that this module takes in replays", unit = "ratio", metric = "rank" }
 --! unmatched_replay_ratio = { doc = "share of device_ns that graphs replay and that has no node of a capture, so neither operator nor shapes", unit = "ratio", metric = "rank" }
 WITH matches AS (
     SELECT rank, count(*) AS launches, count_if!(capture IS NULL) AS unmatched FROM graph_matches GROUP BY rank
@@ -18,6 +21,20 @@ coverage AS (
     SELECT rank, sum(sum_ns) AS device_ns, sum(replay_ns) AS replay_ns, sum(replay_node_ns) AS replay_node_ns
     FROM gpu_time_coverage
     GROUP BY rank
+),
+-- Modules of Python stacks are those around the launch of a whole graph.
+modules AS (
+    SELECT rank, module, sum(replay_ns) AS replay_ns
+    FROM gpu_modules
+    WHERE replay_ns > 0 AND module NOT LIKE 'nn.Module: %'
+    GROUP BY rank, module
+),
+marked AS (
+    SELECT
+        rank, sum(replay_ns) AS replay_ns, max(replay_ns) AS module_ns,
+        first_value(module ORDER BY replay_ns DESC, module) AS module
+    FROM modules
+    GROUP BY rank
 )
 SELECT
     r.rank,
@@ -25,7 +42,11 @@ SELECT
     coalesce(m.unmatched, 0) AS unmatched_launch_count,
     coalesce(c.device_ns, 0) AS device_ns,
     ratio!(c.replay_ns, c.device_ns) AS replay_ratio,
+    ratio!(k.replay_ns, c.device_ns) AS marked_replay_ratio,
+    k.module,
+    ratio!(k.module_ns, c.device_ns) AS module_replay_ratio,
     ratio!(c.replay_ns - c.replay_node_ns, c.device_ns) AS unmatched_replay_ratio
 FROM ranks r
 LEFT JOIN matches m ON m.rank = r.rank
 LEFT JOIN coverage c ON c.rank = r.rank
+LEFT JOIN marked k ON k.rank = r.rank

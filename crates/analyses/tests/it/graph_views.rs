@@ -68,3 +68,27 @@ fn hardware_counters_are_averaged_over_samples_in_kernels() {
         ["0 sm__throughput 4 40 0 80 2 70"]
     );
 }
+
+#[test]
+fn gpu_modules_divide_the_time_of_a_device_by_module() {
+    let mut run = replayed_twice();
+    run.without_capture(3);
+    run.in_module(3, "layers.0.attention").in_module(1, "layers.0.mlp");
+    let session = run.open();
+    assert_eq!(
+        rows(
+            &session,
+            "gpu_modules",
+            &["module", "kernel_count", "sum_ns", "ratio", "replay_ns", "name"]
+        ),
+        [
+            "- 3 300 0.5 0 gemm",
+            "layers.0.attention 2 200 0.333333 200 gemm",
+            "layers.0.mlp 1 100 0.166667 100 computation",
+        ]
+    );
+    assert_eq!(
+        rows(&session, "graph_coverage", &["marked_replay_ratio", "module", "module_replay_ratio"]),
+        ["0.5 layers.0.attention 0.333333"]
+    );
+}

@@ -42,7 +42,10 @@ pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], steps: &Look
                 t.op.set(row, around.op);
                 t.op_name.set(row, around.op_name);
                 t.annotation.set(row, around.annotation);
-                t.module.set(row, around.module);
+                // The program may have marked the node of a graph with its module when it was captured.
+                if t.module.get(row).is_null() {
+                    t.module.set(row, around.module);
+                }
                 t.python_frame.set(row, around.python_frame);
                 t.source.set(row, around.source);
             }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use trace_model::StrId;
 use trace_model::column::NULL_I64;
 use trace_model::tables::{CapturedOp, GraphMatch, GraphMatches, GraphNode};
+use trace_model::vocabulary::MODULE_PREFIX;
 
 use super::call_tree::LaunchContext;
 use crate::timeline::columns::Columns;
@@ -426,7 +427,11 @@ fn set_node(columns: &mut Columns, activity: &Activity, node: usize) {
             t.graph_node.set(row, id);
             t.op.set(row, NULL_I64);
             t.op_name.set(row, op_name);
-            t.module.set(row, module);
+            // A module that the program marked the node with is not one around the launch.
+            let known = columns.strings.get(t.module.get(row));
+            if known.is_empty() || known.starts_with(MODULE_PREFIX) {
+                t.module.set(row, module);
+            }
             t.python_frame.set(row, python_frame);
             t.source.set(row, source);
         }};

@@ -7,6 +7,7 @@ mod data_flow;
 mod device;
 mod far_events;
 mod forward;
+mod graph_edges;
 pub(crate) mod graphs;
 mod legacy;
 mod operator_sequence;
@@ -40,6 +41,7 @@ pub(crate) fn enrich(mut trace: Trace) -> Trace {
     device::link(columns, &around, &lookup);
     legacy::set_launches(columns, &launches, &lookup);
     graphs::link(columns, &around, &trace.file);
+    graph_edges::link(columns);
     steps::find_ready(columns, &mut trace.found.steps);
     trace.unpaired = ranges::pair(columns, &around, &lookup);
     trace

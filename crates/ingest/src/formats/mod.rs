@@ -9,6 +9,7 @@ mod execution;
 mod flight_recorder;
 pub(crate) mod head;
 pub(crate) mod importer;
+mod kernel_annotations;
 pub(crate) mod kineto;
 mod memory;
 mod pickle;
@@ -36,6 +37,7 @@ pub(crate) static IMPORTERS: &[&dyn Importer] = &[
     &torch_trace::TorchTrace,
     &flight_recorder::FlightRecorder(flight_recorder::Encoding::Pickle),
     &flight_recorder::FlightRecorder(flight_recorder::Encoding::Json),
+    &kernel_annotations::KernelAnnotations,
     #[cfg(test)]
     &sample::Sample,
 ];

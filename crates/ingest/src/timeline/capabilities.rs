@@ -2,8 +2,9 @@
 
 use trace_model::column::NULL_I64;
 use trace_model::tables::{RecordedCapabilities, RecordedCapability};
-use trace_model::{Capabilities, Capability, Strings, TableSet};
+use trace_model::{Capabilities, Capability, StrId, Strings, TableSet};
 
+use super::kernel_name::UNKNOWN_COPY;
 use super::trace::Trace;
 
 impl Trace {
@@ -33,6 +34,11 @@ impl Trace {
         hold(Capability::LaunchSizes, kernels.blocks.0.iter().any(is_known));
         let occupancy = &kernels.occupancy_ratio.0;
         hold(Capability::KernelOccupancy, occupancy.iter().any(|ratio| !ratio.is_nan()));
+        // Without copies, nothing is missing.
+        let kinds = &columns.memcpys.kind.0;
+        let states_direction = |&kind: &StrId| columns.strings.get(kind) != UNKNOWN_COPY;
+        let has_directions = kinds.is_empty() || kinds.iter().any(states_direction);
+        hold(Capability::CopyDirections, self.has_device_work() && has_directions);
         hold(Capability::DeviceProperties, !self.metadata.devices.is_empty());
         hold(Capability::ProcessorProperties, self.metadata.processor.is_some());
         hold(Capability::Steps, self.found.real_steps > 0);

@@ -3,8 +3,9 @@
 use rustc_hash::FxHashMap;
 use trace_model::tables::{
     Annotation, Annotations, CapturedOps, Collectives, Counters, CpuOps, DeviceSyncs, Flows,
-    GraphMatches, GraphNodes, Instants, Kernels, Memcpys, MemoryEvents, Memsets, ProfilerRanges,
-    PythonFrames, RangeCounters, RuntimeCalls, Spans, TableId, UnpairedEvent, UnpairedEvents,
+    GraphEdges, GraphMatches, GraphNodes, Instants, Kernels, Memcpys, MemoryEvents, Memsets,
+    ProfilerRanges, PythonFrames, RangeCounters, RuntimeCalls, Spans, TableId, UnpairedEvent,
+    UnpairedEvents,
 };
 use trace_model::{Capabilities, StrId, Strings};
 
@@ -33,10 +34,11 @@ pub(crate) struct Columns {
     pub(crate) instants: Instants,
     pub(crate) spans: Spans,
     pub(crate) unpaired_events: UnpairedEvents,
-    /// Filled by enrichment, as are the next two.
+    /// Filled by enrichment, as are the next three.
     pub(crate) graph_nodes: GraphNodes,
     pub(crate) captured_ops: CapturedOps,
     pub(crate) graph_matches: GraphMatches,
+    pub(crate) graph_edges: GraphEdges,
     /// Begin and end events, to be paired once all are known.
     pub(crate) begin_end_events: Vec<BeginEndEvent>,
     /// `(pid, tid)` by lane number, in order of first appearance.

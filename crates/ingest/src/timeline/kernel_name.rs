@@ -36,6 +36,9 @@ pub(crate) fn kernel_kind(name: &str) -> &'static str {
     }
 }
 
+/// Direction of a copy that nothing states.
+pub(crate) const UNKNOWN_COPY: &str = "unknown";
+
 /// Direction of a copy: AMD writes it in `kind`, NVIDIA in the name.
 pub(crate) fn memcpy_kind(kind: Option<&str>, name: &str) -> &'static str {
     const KINDS: [&str; 5] = ["HtoD", "DtoH", "DtoD", "HtoH", "PtoP"];
@@ -48,7 +51,7 @@ pub(crate) fn memcpy_kind(kind: Option<&str>, name: &str) -> &'static str {
                 .into_iter()
                 .find_map(|(text, kind)| lower.contains(text).then_some(kind))
         })
-        .unwrap_or("unknown")
+        .unwrap_or(UNKNOWN_COPY)
 }
 
 #[cfg(test)]

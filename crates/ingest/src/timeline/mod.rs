@@ -12,6 +12,8 @@ pub(crate) mod begin_end_event;
 pub(crate) mod builder;
 pub(crate) mod capabilities;
 pub(crate) mod columns;
+pub(crate) mod copy_name;
+pub(crate) mod graph_marks;
 pub(crate) mod kernel_name;
 pub(crate) mod metadata;
 pub(crate) mod outline;

@@ -136,6 +136,7 @@ impl Trace {
             graph_matches,
             graph_nodes,
             captured_ops,
+            graph_edges,
             profiler_ranges,
             range_counters
         );

@@ -228,7 +228,7 @@ fn node_ids_give_the_order_of_the_capture() {
     assert_eq!(ops(&dataset), ["aten::add", "aten::mm"]);
     assert_eq!(confidence(&dataset), ["order"], "CUDA's launching calls state no names");
     assert_eq!(column(&dataset, "kernels", "graph_id"), ["3", "3"]);
-    assert_eq!(column(&dataset, "kernels", "graph_node_id"), ["100", "99"]);
+    assert_eq!(column(&dataset, "kernels", "graph_node_id"), ["12884901988", "12884901987"]);
     assert_eq!(column(&dataset, "kernels", "args"), ["-", "-"]);
 }
 

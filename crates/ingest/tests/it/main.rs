@@ -19,3 +19,4 @@ mod passes;
 mod ranges;
 mod source;
 mod support;
+mod writers;

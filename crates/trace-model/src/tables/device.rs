@@ -21,7 +21,7 @@ macro_rules! launched_table {
             dur_ns: I64, Ns, "duration";
             device: OptI32, None, "device ordinal";
             stream: OptI32, None, "stream on the device";
-            thread: I32, None, "lane, see threads";
+            thread: I32, None, "lane, see threads; nodes of graphs may be drawn on others than their stream's (graph_lanes)";
             correlation: OptI64, None, "id shared with the launching call";
             external_id: OptI64, None, "id shared with the operator";
             launch: OptI64, None, "launching call; null if it is not in the trace";
@@ -32,13 +32,13 @@ macro_rules! launched_table {
             op: OptI64, None, "operator that launched it; null if it replays a graph node, whose operator graph_nodes has";
             op_name: DictColumn, None, "name of that operator";
             annotation: DictColumn, None, "innermost host annotation around the launch";
-            module: DictColumn, None, "innermost nn.Module around the launch";
+            module: DictColumn, None, "innermost nn.Module around the launch, or the module that the program marked a node of a graph with (module_fqn)";
             python_frame: DictColumn, None, "innermost Python frame around the launch";
             source: DictColumn, None, "source line of the launching call, for example train.py:112; see cpu_ops";
             step: OptI64, None, "step of the launching call; without a launching call, the step by time";
             queue_order: OptI64, None, "position on its stream, from 0, by start time";
             graph_id: OptI64, None, "CUDA graph that it replays, as the profiler numbers it";
-            graph_node_id: OptI64, None, "node of that graph, as the profiler numbers it";
+            graph_node_id: OptI64, None, "node of that graph, as the profiler numbers it: the graph in the upper 32 bits, where it is known";
             graph_node: OptI64, None, "captured node that it replays, see graph_nodes: op_name, module, python_frame and source come from there; null if no capture fits";
             $($detail_columns)+
             args: Text, None, "other arguments, JSON";
@@ -69,23 +69,23 @@ launched_table! {
 launched_table! {
     Memcpys / Memcpy = "memcpys", "one copy by a device";
     name {
-        name: DictColumn, None, "name as written: Memcpy HtoD (Pageable -> Device)";
+        name: DictColumn, None, "name as Kineto writes it: Memcpy HtoD (Pageable -> Device)";
         kind: DictColumn, None, "direction: HtoD, DtoH, DtoD, HtoH, PtoP or unknown";
     }
     details {
         bytes: OptI64, Bytes, "bytes copied";
-        bandwidth_gb_per_s: OptF64, GbPerS, "bandwidth, as the profiler reports it";
+        bandwidth_gb_per_s: OptF64, GbPerS, "bandwidth, as the profiler reports it; for Cuspy, which does not, bytes over time";
     }
 }
 
 launched_table! {
     Memsets / Memset = "memsets", "one fill by a device";
     name {
-        name: DictColumn, None, "name as written";
+        name: DictColumn, None, "name as Kineto writes it: Memset (Device)";
     }
     details {
         bytes: OptI64, Bytes, "bytes filled";
-        bandwidth_gb_per_s: OptF64, GbPerS, "bandwidth, as the profiler reports it";
+        bandwidth_gb_per_s: OptF64, GbPerS, "bandwidth, as the profiler reports it; for Cuspy, which does not, bytes over time";
     }
 }
 

@@ -50,3 +50,10 @@ table! {
     activity_count: I64, Count, "kernels, copies and fills of the replay";
     matched_count: I64, Count, "those with a node of the capture";
 }
+
+table! {
+    GraphEdges / GraphEdge = "graph_edges", "one dependency between two kernels, copies or fills of one replay of a graph, as the profiler states it (Cuspy, with enable_graph_dependencies)";
+    rank: I32, None, "rank";
+    source: I64, None, "activity that had to end first";
+    target: I64, None, "activity that starts after it; event records and host functions between the two are left out";
+}

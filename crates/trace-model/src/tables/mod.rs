@@ -30,7 +30,9 @@ pub use execution::{ExecutionNode, ExecutionNodes};
 pub use flight::{
     FlightDump, FlightDumps, FlightProcessGroup, FlightProcessGroups, FlightRecord, FlightRecords,
 };
-pub use graph::{CapturedOp, CapturedOps, GraphMatch, GraphMatches, GraphNode, GraphNodes};
+pub use graph::{
+    CapturedOp, CapturedOps, GraphEdge, GraphEdges, GraphMatch, GraphMatches, GraphNode, GraphNodes,
+};
 pub use host::{
     Annotation, Annotations, CpuOp, CpuOps, PythonFrame, PythonFrames, RuntimeCall, RuntimeCalls,
 };
@@ -82,7 +84,7 @@ impl TableId {
 
 table_list! {
     Ranks, Devices, Processors, UnprofiledSteps, Threads, Steps, CpuOps, RuntimeCalls, Annotations, PythonFrames, Kernels,
-    Memcpys, Memsets, DeviceSyncs, GraphMatches, GraphNodes, CapturedOps, ProfilerRanges,
+    Memcpys, Memsets, DeviceSyncs, GraphMatches, GraphNodes, CapturedOps, GraphEdges, ProfilerRanges,
     RangeCounters, Collectives, MemoryEvents, Counters, Flows, Instants, Spans, UnpairedEvents,
     ExecutionNodes, CompiledFrames, GraphBreaks, CompiledKernels, FlightDumps, FlightRecords,
     FlightProcessGroups, Snapshots, SnapshotDevices, SnapshotSegments, SnapshotBlocks,

@@ -231,6 +231,15 @@ impl Run {
         self
     }
 
+    /// The last kernels belong to this module.
+    pub fn in_module(&mut self, count: usize, module: &str) -> &mut Self {
+        let module = self.name(module);
+        for row in self.kernels.len() - count..self.kernels.len() {
+            self.kernels.module.set(row, module);
+        }
+        self
+    }
+
     /// The last kernels, which a graph launched, replay a graph of which no capture is known.
     pub fn without_capture(&mut self, count: usize) -> &mut Self {
         let none = self.name("none");

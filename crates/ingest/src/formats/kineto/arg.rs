@@ -41,6 +41,10 @@ arg_keys! {
     Bytes: b"bytes" | b"Bytes";
     Bandwidth: b"memory bandwidth (GB/s)";
     Kind: b"kind";
+    CopyKind: b"copy kind";
+    SourceKind: b"src kind";
+    TargetKind: b"dst kind";
+    MemoryKind: b"memory kind";
     Grid: b"grid";
     Block: b"block";
     Registers: b"registers per thread";
@@ -74,6 +78,9 @@ arg_keys! {
     CommsId: b"Comms Id";
     GraphId: b"graph id";
     GraphNodeId: b"graph node id";
+    OriginalStream: b"original_stream";
+    ModuleFqn: b"module_fqn";
+    Annotation: b"annotation";
     WaitOnStream: b"wait_on_stream";
     WaitOnRecord: b"wait_on_cuda_event_record_corr_id";
 }
@@ -139,6 +146,26 @@ impl<'a> Args<'a> {
         if before == b",\"" {
             out.push(b'}');
         }
+    }
+
+    /// The same arguments but one, with more behind them.
+    pub(super) fn in_place_of<'b>(&'b self, arg: Arg, more: &'b [(String, String)]) -> Args<'b>
+    where
+        'a: 'b,
+    {
+        let mut args = Args {
+            present: self.present & !arg.bit(),
+            slots: self.slots,
+            others: self.others.clone(),
+        };
+        for (key, value) in more {
+            let (key, value) = (key.as_bytes(), value.as_bytes());
+            match Arg::from_key(key) {
+                Some(arg) => args.set(arg, value),
+                None => args.others.push((key, value)),
+            }
+        }
+        args
     }
 
     pub(super) fn set(&mut self, arg: Arg, value: &'a [u8]) {

@@ -1,6 +1,6 @@
 //! One Chrome trace event as slices of the text, not interpreted yet.
 
-use super::arg::Args;
+use super::arg::{Arg, Args};
 use super::key_predictor::{Field, KeyPredictor, NextField, Position};
 use crate::json::lexer::{LexError, Lexer, RawStr};
 
@@ -76,6 +76,25 @@ impl<'a> Event<'a> {
                 | NextField::Other { .. }
                 | NextField::End => {}
             }
+        }
+    }
+}
+
+impl Event<'_> {
+    /// The event with the fields of marks as arguments, in place of the marks.
+    pub(super) fn with_marks<'b>(&'b self, fields: &'b [(String, String)]) -> Event<'b> {
+        let Self { phase, category, name, pid, tid, ts, dur, id, args } = self;
+        let args = args.in_place_of(Arg::Annotation, fields);
+        Event {
+            phase: *phase,
+            category: *category,
+            name: *name,
+            pid,
+            tid,
+            ts: *ts,
+            dur: *dur,
+            id: *id,
+            args,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Events become rows: one slice of the text fills its own columns. Which table an event goes to is
 //! decided here; what a row is made of, in `event_to_row.rs`.
 
+use std::borrow::Cow;
+
+use memchr::memmem;
 use rustc_hash::FxHashMap;
 use trace_model::StrId;
 use trace_model::column::{NULL_I32, NULL_I64};
@@ -15,6 +18,8 @@ use crate::json::lexer::RawStr;
 use crate::json::{number, time};
 use crate::quantity::{RawDecimal, RawInteger};
 use crate::timeline::columns::Columns;
+use crate::timeline::copy_name;
+use crate::timeline::graph_marks::{fields_in, module_in};
 use crate::timeline::kernel_name::KernelName;
 use crate::warnings::Issue;
 
@@ -34,6 +39,11 @@ pub(crate) struct EventSink {
     annotation_names: FxHashMap<StrId, bool>,
     modern_names: FxHashMap<StrId, StrId>,
     kernels: FxHashMap<StrId, KernelName>,
+    /// Full names of copies and of fills by the arguments that they follow from.
+    copy_names: FxHashMap<[StrId; 3], StrId>,
+    fill_names: FxHashMap<StrId, StrId>,
+    /// Modules in the marks of nodes of graphs.
+    marked_modules: FxHashMap<StrId, StrId>,
     extents: FxHashMap<Box<[u8]>, Extent>,
     counts: Vec<(CountKey, i64)>,
 }
@@ -76,6 +86,9 @@ impl EventSink {
             annotation_names: FxHashMap::default(),
             modern_names: FxHashMap::default(),
             kernels: FxHashMap::default(),
+            copy_names: FxHashMap::default(),
+            fill_names: FxHashMap::default(),
+            marked_modules: FxHashMap::default(),
             extents: FxHashMap::default(),
             counts: Vec::new(),
         }
@@ -131,6 +144,13 @@ impl EventSink {
         event_id: i64,
         category: StrId,
     ) -> Option<TableId> {
+        // Cuspy writes the marks of a node as text, also where they describe a collective.
+        if let Some(marks) = event.args.get(Arg::Annotation)
+            && memmem::find(marks, b"Collective name").is_some()
+        {
+            let fields = fields_in(&decoded(marks));
+            return self.complete(&event.with_marks(&fields), event_id, category);
+        }
         let Some(dur) = event.dur else {
             self.columns.issues.add(Issue::MissingDuration);
             return None;
@@ -250,11 +270,68 @@ impl EventSink {
         }
     }
 
+    /// The name that Kineto gives a copy: PyTorch's second writer (Cuspy) calls all copies `Memcpy`, and states in
+    /// arguments what Kineto's names say. `None` if the name is complete.
+    pub(super) fn copy_name(
+        &mut self,
+        event: &Event<'_>,
+        name: StrId,
+        kinds: [Arg; 3],
+    ) -> Option<StrId> {
+        event.args.get(Arg::CopyKind)?;
+        if self.columns.strings.get(name) != "Memcpy" {
+            return None;
+        }
+        let kinds = kinds.map(|arg| self.text(event, arg));
+        let strings = &mut self.columns.strings;
+        Some(*self.copy_names.entry(kinds).or_insert_with(|| {
+            let [copy, source, target] = kinds.map(|kind| strings.get(kind));
+            let name = copy_name::copy_name(copy, source, target);
+            strings.intern(&name)
+        }))
+    }
+
+    /// Like [`Self::copy_name`], for fills: Cuspy calls all of them `Memset`.
+    pub(super) fn fill_name(&mut self, event: &Event<'_>, name: StrId) -> Option<StrId> {
+        event.args.get(Arg::MemoryKind)?;
+        if self.columns.strings.get(name) != "Memset" {
+            return None;
+        }
+        let kind = self.text(event, Arg::MemoryKind);
+        let strings = &mut self.columns.strings;
+        Some(*self.fill_names.entry(kind).or_insert_with(|| {
+            let name = copy_name::fill_name(strings.get(kind));
+            strings.intern(&name)
+        }))
+    }
+
+    /// The module that the program marked a node of a graph with. Kineto writes the fields of a mark as arguments; Cuspy
+    /// writes the list of all marks of the node as text.
+    pub(super) fn marked_module(&mut self, event: &Event<'_>) -> StrId {
+        if event.args.get(Arg::ModuleFqn).is_some() {
+            return self.text(event, Arg::ModuleFqn);
+        }
+        if event.args.get(Arg::Annotation).is_none() {
+            return StrId::NULL;
+        }
+        let marks = self.text(event, Arg::Annotation);
+        let strings = &mut self.columns.strings;
+        *self.marked_modules.entry(marks).or_insert_with(|| {
+            let module = module_in(strings.get(marks));
+            module.map_or(StrId::NULL, |module| strings.intern(&module))
+        })
+    }
+
     /// Device and stream: from the arguments, else from the lane (`pid` is the device and `tid` the
-    /// stream on device rows).
+    /// stream on device rows). Nodes of graphs may be drawn on lanes of their own (`graph_lanes`): they keep the stream
+    /// that they ran on.
     pub(super) fn placement(&mut self, event: &Event<'_>) -> (i32, i32) {
         let device = self.device(event);
-        let stream = match self.number(event, Arg::Stream) {
+        let arg = match event.args.get(Arg::OriginalStream) {
+            Some(_) => Arg::OriginalStream,
+            None => Arg::Stream,
+        };
+        let stream = match self.number(event, arg) {
             // Streams are not told apart there.
             NULL_I32 if event.pid == LEGACY_DEVICE => 0,
             NULL_I32 => lane_number(event.tid),
@@ -421,6 +498,14 @@ impl EventSink {
             unescaped.insert(raw.bytes.into(), id);
         }
         id
+    }
+}
+
+/// The text of a string; other values as their JSON text.
+fn decoded(raw: &[u8]) -> Cow<'_, str> {
+    match raw {
+        [b'"', inner @ .., b'"'] => RawStr::escaped_if_needed(inner).decode().0,
+        _ => String::from_utf8_lossy(raw),
     }
 }
 

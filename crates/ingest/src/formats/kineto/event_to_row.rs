@@ -22,7 +22,14 @@ const DEVICE: u64 =
     Arg::Device.bit() | Arg::Stream.bit() | Arg::Correlation.bit() | Arg::ExternalId.bit();
 
 /// Arguments that all launched activity takes.
-const LAUNCHED: u64 = DEVICE | Arg::GraphId.bit() | Arg::GraphNodeId.bit();
+const LAUNCHED: u64 = DEVICE
+    | Arg::GraphId.bit()
+    | Arg::GraphNodeId.bit()
+    | Arg::OriginalStream.bit()
+    | Arg::ModuleFqn.bit();
+
+/// Arguments of a copy that its name states in turn.
+const COPY_KINDS: [Arg; 3] = [Arg::CopyKind, Arg::SourceKind, Arg::TargetKind];
 
 /// Adds a row and, straight into the column, the arguments that no other column takes. The row comes
 /// with an empty `args`, which allocates nothing.
@@ -33,6 +40,15 @@ macro_rules! push_with_rest {
         table.push_sparse($row);
         table.args.push_sparse_with(row, |out| $event.args.write_rest($taken, out));
     };
+}
+
+const fn bits<const COUNT: usize>(args: [Arg; COUNT]) -> u64 {
+    let (mut mask, mut at) = (0, 0);
+    while at < COUNT {
+        mask |= args[at].bit();
+        at += 1;
+    }
+    mask
 }
 
 impl EventSink {
@@ -154,6 +170,7 @@ impl EventSink {
             None => name.kind,
         };
         let (grid, block) = (self.extent(event, Arg::Grid), self.extent(event, Arg::Block));
+        let (graph_id, graph_node_id) = self.graph_node(event);
         let row = Kernel {
             event_id: base.event_id,
             name: base.name,
@@ -165,8 +182,9 @@ impl EventSink {
             thread: base.thread,
             correlation: self.id(event, Arg::Correlation),
             external_id: self.id(event, Arg::ExternalId),
-            graph_id: self.graph_id(event, Arg::GraphId),
-            graph_node_id: self.graph_id(event, Arg::GraphNodeId),
+            module: self.marked_module(event),
+            graph_id,
+            graph_node_id,
             grid: grid.shape,
             block: block.shape,
             blocks: grid.product,
@@ -185,13 +203,19 @@ impl EventSink {
 
     pub(super) fn memcpy(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = LAUNCHED | Arg::Bytes.bit() | Arg::Bandwidth.bit() | Arg::Kind.bit();
+        const NAMED: u64 = TAKEN | bits(COPY_KINDS);
         let (device, stream) = self.placement(event);
+        let full_name = self.copy_name(event, base.name, COPY_KINDS);
+        let taken = if full_name.is_some() { NAMED } else { TAKEN };
+        let name = full_name.unwrap_or(base.name);
         let written = event.args.get(Arg::Kind).map(|raw| String::from_utf8_lossy(raw));
         let written = written.as_deref().map(|text| text.trim_matches('"'));
-        let kind = memcpy_kind(written, self.columns.strings.get(base.name));
+        let kind = memcpy_kind(written, self.columns.strings.get(name));
+        let (graph_id, graph_node_id) = self.graph_node(event);
+        let bytes = self.bytes(event, Arg::Bytes);
         let row = Memcpy {
             event_id: base.event_id,
-            name: base.name,
+            name,
             kind: self.columns.strings.intern(kind),
             ts_ns: base.ts_ns,
             dur_ns: base.dur_ns,
@@ -200,22 +224,28 @@ impl EventSink {
             thread: base.thread,
             correlation: self.id(event, Arg::Correlation),
             external_id: self.id(event, Arg::ExternalId),
-            graph_id: self.graph_id(event, Arg::GraphId),
-            graph_node_id: self.graph_id(event, Arg::GraphNodeId),
-            bytes: self.bytes(event, Arg::Bytes),
-            bandwidth_gb_per_s: self.decimal(event, Arg::Bandwidth, RawDecimal::rate),
+            module: self.marked_module(event),
+            graph_id,
+            graph_node_id,
+            bytes,
+            bandwidth_gb_per_s: self.bandwidth(event, bytes, base.dur_ns),
             ..Memcpy::null_row()
         };
-        push_with_rest!(self, memcpys, row, event, TAKEN);
+        push_with_rest!(self, memcpys, row, event, taken);
         TableId::Memcpys
     }
 
     pub(super) fn memset(&mut self, event: &Event<'_>, base: &EventHeader) -> TableId {
         const TAKEN: u64 = LAUNCHED | Arg::Bytes.bit() | Arg::Bandwidth.bit();
+        const NAMED: u64 = TAKEN | bits([Arg::MemoryKind]);
         let (device, stream) = self.placement(event);
+        let full_name = self.fill_name(event, base.name);
+        let taken = if full_name.is_some() { NAMED } else { TAKEN };
+        let (graph_id, graph_node_id) = self.graph_node(event);
+        let bytes = self.bytes(event, Arg::Bytes);
         let row = Memset {
             event_id: base.event_id,
-            name: base.name,
+            name: full_name.unwrap_or(base.name),
             ts_ns: base.ts_ns,
             dur_ns: base.dur_ns,
             device,
@@ -223,13 +253,14 @@ impl EventSink {
             thread: base.thread,
             correlation: self.id(event, Arg::Correlation),
             external_id: self.id(event, Arg::ExternalId),
-            graph_id: self.graph_id(event, Arg::GraphId),
-            graph_node_id: self.graph_id(event, Arg::GraphNodeId),
-            bytes: self.bytes(event, Arg::Bytes),
-            bandwidth_gb_per_s: self.decimal(event, Arg::Bandwidth, RawDecimal::rate),
+            module: self.marked_module(event),
+            graph_id,
+            graph_node_id,
+            bytes,
+            bandwidth_gb_per_s: self.bandwidth(event, bytes, base.dur_ns),
             ..Memset::null_row()
         };
-        push_with_rest!(self, memsets, row, event, TAKEN);
+        push_with_rest!(self, memsets, row, event, taken);
         TableId::Memsets
     }
 
@@ -293,6 +324,30 @@ impl EventSink {
             0 => NULL_I64,
             id => id,
         }
+    }
+
+    /// Graph and node of a replay. The upper half of a node's number is its graph's; PyTorch's second writer (Cuspy)
+    /// leaves that half out.
+    fn graph_node(&mut self, event: &Event<'_>) -> (i64, i64) {
+        let graph = self.graph_id(event, Arg::GraphId);
+        let node = self.graph_id(event, Arg::GraphNodeId);
+        let is_half = (1..1 << 32).contains(&node) && (1..1 << 31).contains(&graph);
+        (graph, if is_half { (graph << 32) | node } else { node })
+    }
+
+    /// Bandwidth of a copy or a fill: as written, else of Cuspy's, which state the kinds of memory instead, bytes over time.
+    fn bandwidth(&mut self, event: &Event<'_>, bytes: i64, dur_ns: i64) -> f64 {
+        let states_kinds =
+            event.args.get(Arg::CopyKind).or(event.args.get(Arg::MemoryKind)).is_some();
+        if event.args.get(Arg::Bandwidth).is_none()
+            && states_kinds
+            && bytes != NULL_I64
+            && dur_ns > 0
+        {
+            // One byte a nanosecond is one gigabyte a second.
+            return bytes as f64 / dur_ns as f64;
+        }
+        self.decimal(event, Arg::Bandwidth, RawDecimal::rate)
     }
 
     /// 0 is what the profiler writes while no execution trace is being recorded.

@@ -36,6 +36,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         Capability::GraphNodes,
         Capability::LaunchSizes,
         Capability::KernelOccupancy,
+        Capability::CopyDirections,
         Capability::DeviceProperties,
         Capability::ProcessorProperties,
         Capability::Steps,

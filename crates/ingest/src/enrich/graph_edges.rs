@@ -1,0 +1,170 @@
+//! Dependencies between the nodes of a replayed graph. PyTorch's second writer (Cuspy) draws them as arrows, from the end of
+//! one node to the start of another.
+
+use rustc_hash::FxHashMap;
+use trace_model::StrId;
+use trace_model::tables::GraphEdge;
+
+use crate::timeline::columns::Columns;
+
+/// Ids of these arrows start here: smaller ones are correlation ids, of arrows from launches.
+const FIRST_ID: i64 = 1 << 40;
+
+/// Category of arrows between host and device, and of these.
+const ARROWS: &str = "ac2g";
+
+/// Nodes that run nothing on the device. They lie among the spans.
+const OTHER_NODES: [&str; 2] = ["graph_event_node", "graph_host_node"];
+
+/// The times of an arrow are rounded otherwise than the ends of its nodes.
+const MAX_ROUNDING_NS: u64 = 1_000;
+
+/// Nodes that start, or end, at one time on one lane and are looked at.
+const MAX_ALIKE: usize = 8;
+
+/// An arrow passes at most this many event records and host functions in a row.
+const MAX_PASSED: usize = 64;
+
+/// One node of a replay.
+struct Node {
+    event_id: i64,
+    end_ns: i64,
+    is_work: bool,
+}
+
+/// One end of an arrow, or of a node: its lane and time.
+type Place = (i32, i64);
+
+/// All that may be a node of a graph, and its number by where it starts and where it ends.
+#[derive(Default)]
+struct NodeIndex {
+    nodes: Vec<Node>,
+    starts: Vec<(Place, u32)>,
+    ends: Vec<(Place, u32)>,
+}
+
+/// Fills `graph_edges`.
+pub(super) fn link(columns: &mut Columns) {
+    let arrows = arrows(columns);
+    if arrows.is_empty() {
+        return;
+    }
+    let NodeIndex { nodes, starts, ends } = NodeIndex::of(columns);
+    let edges: Vec<(u32, u32)> = arrows
+        .into_iter()
+        .filter_map(|(from, to)| {
+            Some((nearest(&nodes, &ends, from)?, nearest(&nodes, &starts, to)?))
+        })
+        .filter(|(source, target)| source != target)
+        .collect();
+    let mut found: Vec<(i64, i64)> = Vec::with_capacity(edges.len());
+    let before = passed(&nodes, &edges);
+    for (mut source, target) in edges {
+        let mut left = MAX_PASSED;
+        while !nodes[source as usize].is_work && left > 0 {
+            let Some(&earlier) = before.get(&source) else { break };
+            source = earlier;
+            left -= 1;
+        }
+        let (source, target) = (&nodes[source as usize], &nodes[target as usize]);
+        if source.is_work && target.is_work && source.event_id != target.event_id {
+            found.push((target.event_id, source.event_id));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    for (target, source) in found {
+        columns.graph_edges.push(GraphEdge { rank: 0, source, target });
+    }
+}
+
+/// Both ends of each arrow between nodes.
+fn arrows(columns: &Columns) -> Vec<(Place, Place)> {
+    let flows = &columns.flows;
+    let is_own = |row: &usize| flows.id.get(*row) >= FIRST_ID;
+    if !(0..flows.len()).any(|row| is_own(&row)) {
+        return Vec::new();
+    }
+    let id_of = |text: &str| columns.strings.find(text);
+    let (Some(category), Some(start), Some(finish)) = (id_of(ARROWS), id_of("s"), id_of("f"))
+    else {
+        return Vec::new();
+    };
+    let is_arrow = |row: &usize| is_own(row) && flows.category.get(*row) == category;
+    let place = |row: usize| (flows.thread.get(row), flows.ts_ns.get(row));
+    let of_phase = |phase: StrId| {
+        (0..flows.len()).filter(is_arrow).filter(move |&row| flows.phase.get(row) == phase)
+    };
+    let starts: FxHashMap<i64, Place> =
+        of_phase(start).map(|row| (flows.id.get(row), place(row))).collect();
+    of_phase(finish)
+        .filter_map(|row| Some((*starts.get(&flows.id.get(row))?, place(row))))
+        .collect()
+}
+
+impl NodeIndex {
+    fn of(columns: &Columns) -> Self {
+        let mut all = Self::default();
+        macro_rules! add_rows {
+            ($table:ident, $is_work:expr, $is_node:expr) => {
+                let t = &columns.$table;
+                for row in (0..t.len()).filter($is_node) {
+                    let (ts_ns, dur_ns) = (t.ts_ns.get(row), t.dur_ns.get(row));
+                    all.add(t.event_id.get(row), t.thread.get(row), ts_ns, dur_ns, $is_work);
+                }
+            };
+        }
+        add_rows!(kernels, true, |_| true);
+        add_rows!(memcpys, true, |_| true);
+        add_rows!(memsets, true, |_| true);
+        let categories = OTHER_NODES.map(|category| columns.strings.find(category));
+        let of_spans = &columns.spans.category;
+        add_rows!(spans, false, |&row| categories.contains(&Some(of_spans.get(row))));
+        all.starts.sort_unstable();
+        all.ends.sort_unstable();
+        all
+    }
+
+    fn add(&mut self, event_id: i64, thread: i32, ts_ns: i64, dur_ns: i64, is_work: bool) {
+        let (number, end_ns) = (self.nodes.len() as u32, ts_ns + dur_ns);
+        self.nodes.push(Node { event_id, end_ns, is_work });
+        self.starts.push(((thread, ts_ns), number));
+        self.ends.push(((thread, end_ns), number));
+    }
+}
+
+/// The node on the lane that starts, or ends, nearest to the time of an arrow. `None` if several kernels, copies or fills do,
+/// as on lanes that several streams are drawn on.
+fn nearest(nodes: &[Node], places: &[(Place, u32)], (thread, ts_ns): Place) -> Option<u32> {
+    let next = places.partition_point(|&(place, _)| place < (thread, ts_ns));
+    let (before, after) = places.split_at(next);
+    let is_on_lane = |place: &&(Place, u32)| place.0.0 == thread;
+    let before = before.iter().rev().take(MAX_ALIKE).take_while(is_on_lane);
+    let after = after.iter().take(MAX_ALIKE).take_while(is_on_lane);
+    let distance_ns = |place: &(Place, u32)| place.0.1.abs_diff(ts_ns);
+    let near_ns = before.clone().chain(after.clone()).map(distance_ns).min()?;
+    if near_ns > MAX_ROUNDING_NS {
+        return None;
+    }
+    let mut alike = before.chain(after).filter(|place| distance_ns(place) == near_ns);
+    // An event record has no length, and is passed in any case.
+    let is_work = |place: &&(Place, u32)| nodes[place.1 as usize].is_work;
+    let mut work = alike.clone().filter(is_work);
+    match (work.next(), work.next()) {
+        (Some(&(_, only)), None) => Some(only),
+        (None, _) => alike.next().map(|&(_, node)| node),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// For each node that runs nothing, the node before it that ended last.
+fn passed(nodes: &[Node], edges: &[(u32, u32)]) -> FxHashMap<u32, u32> {
+    let mut before: FxHashMap<u32, u32> = FxHashMap::default();
+    for &(source, target) in edges.iter().filter(|(_, target)| !nodes[*target as usize].is_work) {
+        let last = before.entry(target).or_insert(source);
+        if nodes[source as usize].end_ns > nodes[*last as usize].end_ns {
+            *last = source;
+        }
+    }
+    before
+}
