@@ -37,7 +37,8 @@ pub(crate) static IMPORTERS: &[&dyn Importer] = &[
     &torch_trace::TorchTrace,
     &flight_recorder::FlightRecorder(flight_recorder::Encoding::Pickle),
     &flight_recorder::FlightRecorder(flight_recorder::Encoding::Json),
-    &kernel_annotations::KernelAnnotations,
+    &kernel_annotations::KernelAnnotations(kernel_annotations::Encoding::Json),
+    &kernel_annotations::KernelAnnotations(kernel_annotations::Encoding::Pickle),
     #[cfg(test)]
     &sample::Sample,
 ];

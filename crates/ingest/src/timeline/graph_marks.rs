@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// Field of a mark that names the module which the node belongs to: `layers.0.attention`.
-const MODULE: &str = "module_fqn";
+pub(crate) const MODULE: &str = "module_fqn";
 
 /// The module that the marks of a node name: those of nested scopes, of which the last counts.
 pub(crate) fn module_of(marks: &Value) -> Option<&str> {

@@ -225,18 +225,17 @@ fn environment_counters_are_samples_of_their_gpu() {
 
 #[test]
 fn annotations_beside_a_trace_name_modules() {
-    let (plain, marks) = (fixture("plain.json.gz"), fixture("kernel_annotations_rank0_0.json"));
-    for file in ["rank0.json.gz", "step_14/rank0.json.gz"] {
-        let files: [(&str, &[u8]); 2] =
-            [(file, &plain), ("kernel_annotations_rank0_0.json", &marks)];
-        let dataset = read_files(&files).unwrap();
-        assert_eq!(warnings(&dataset), [], "{file}");
-        assert_eq!(by_kernel(&dataset, "module"), MODULES, "{file}");
-        let source = dataset.run.sources.iter().find(|source| !source.is_timeline).unwrap();
-        assert_eq!(
-            (source.format.as_ref(), source.rank, source.events),
-            ("kernel annotations", 0, 5)
-        );
+    let plain = fixture("plain.json.gz");
+    for marks in ["kernel_annotations_rank0_0.json", "kernel_annotations_rank0_fwd_bwd.pkl"] {
+        let content = fixture(marks);
+        for file in ["rank0.json.gz", "step_14/rank0.json.gz"] {
+            let dataset = read_files(&[(file, &plain), (marks, &content)]).unwrap();
+            assert_eq!(warnings(&dataset), [], "{marks}, {file}");
+            assert_eq!(by_kernel(&dataset, "module"), MODULES, "{marks}, {file}");
+            let source = dataset.run.sources.iter().find(|source| !source.is_timeline).unwrap();
+            let found = (source.format.as_ref(), source.rank, source.events);
+            assert_eq!(found, ("kernel annotations", 0, 5));
+        }
     }
 }
 

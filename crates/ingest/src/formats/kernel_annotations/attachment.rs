@@ -124,7 +124,7 @@ impl MarkedNodes {
             is_timeline: false,
             rank,
             rank_from: rank_from.into(),
-            json_bytes: self.json_bytes,
+            json_bytes: self.bytes,
             events: self.node_count,
             shift_ns: 0,
         }

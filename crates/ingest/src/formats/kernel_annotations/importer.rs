@@ -1,15 +1,17 @@
-//! Registers the format: annotations of graphs.
+//! Registers the format: annotations of graphs, in two encodings.
 
 use super::attachment::ATTACHMENT;
-use super::{node_id, read};
+use super::{Encoding, node_id, read};
 use crate::formats::head::Head;
 use crate::formats::importer::{
     Content, Descriptor, FileError, FileInput, Importer, Match, SearchScope,
 };
+use crate::formats::pickle;
 use crate::run::attachment::AttachmentKind;
+use crate::timeline::graph_marks::MODULE;
 
-/// What a program marked the nodes of its graphs with, as JSON.
-pub(crate) struct KernelAnnotations;
+/// What a program marked the nodes of its graphs with.
+pub(crate) struct KernelAnnotations(pub(crate) Encoding);
 
 static DESCRIPTOR: Descriptor = Descriptor {
     name: "kernel annotations",
@@ -27,13 +29,16 @@ impl Importer for KernelAnnotations {
         &DESCRIPTOR
     }
 
-    /// An object whose first key is the number of a node: `{"21474836580": [{"module_fqn": "layers.0"}], ...`.
+    /// JSON begins with the number of a node: `{"21474836580": [{"module_fqn": "layers.0"}], ...`.
     fn sniff(&self, head: &Head<'_>) -> Match {
-        Match::Likely.when(first_key(head.text()).and_then(node_id).is_some())
+        Match::Likely.when(match self.0 {
+            Encoding::Json => first_key(head.text()).and_then(node_id).is_some(),
+            Encoding::Pickle => pickle::is_pickle(head.bytes()) && head.has(MODULE),
+        })
     }
 
     fn read(&self, input: &FileInput<'_>) -> Result<Content, FileError> {
-        let nodes = read(input.text()?, input.advance).map_err(FileError::Unusable)?;
+        let nodes = read(self.0, input.text()?, input.advance).map_err(FileError::Unusable)?;
         Ok(Content::attached(&ATTACHMENT, nodes))
     }
 

@@ -1,5 +1,5 @@
-//! Annotations of the nodes of graphs, which programs write beside the traces of their replays: an object of the number of each
-//! node, as the profiler numbers it, and what the program marked it with (`torch.cuda.graph_annotations`).
+//! Annotations of the nodes of graphs, which programs write beside the traces of their replays, as JSON or as a pickle: the number
+//! of each node, as the profiler numbers it, with what the program marked it with (`torch.cuda.graph_annotations`).
 
 mod attachment;
 mod importer;
@@ -9,14 +9,25 @@ use std::io::Read as _;
 
 use serde_json::Value;
 
+use crate::formats::pickle::{self, Graph, Kind, ObjectId, Value as Pickled};
 use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::input::text_reader::TextReader;
-use crate::timeline::graph_marks::module_of;
+use crate::timeline::graph_marks::{MODULE, module_of};
 
 pub(crate) use importer::KernelAnnotations;
 
 /// Longest file that is read. A graph of ten thousand nodes has one to two MB.
 const MAX_JSON: u64 = 64 << 20;
+
+/// Marks of a node that are looked at: one for each scope around it.
+const MAX_MARKS: usize = 64;
+
+/// The serialization format of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Pickle,
+}
 
 /// One file, read.
 #[derive(Debug)]
@@ -24,16 +35,76 @@ pub(crate) struct MarkedNodes {
     /// Nodes with a module.
     modules: BTreeMap<i64, String>,
     node_count: u64,
-    json_bytes: u64,
+    bytes: u64,
 }
 
-/// The number of a node: that of its graph in the upper 32 bits, which is never 0.
+/// The number of a graph is in the upper 32 bits of the number of a node, and is never 0.
+fn is_node(id: i64) -> bool {
+    id > i64::from(u32::MAX)
+}
+
+/// The number of a node, as a key of JSON.
 fn node_id(text: &str) -> Option<i64> {
-    text.parse().ok().filter(|id| *id > i64::from(u32::MAX))
+    text.parse().ok().filter(|id| is_node(*id))
 }
 
 /// Reads a file; the error describes the problem.
-pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<MarkedNodes, String> {
+pub(crate) fn read(
+    encoding: Encoding,
+    input: JsonInput,
+    advance: &dyn Fn(u64),
+) -> Result<MarkedNodes, String> {
+    match encoding {
+        Encoding::Json => read_json(input, advance),
+        Encoding::Pickle => {
+            let (graph, bytes) =
+                pickle::read(input, advance).map_err(|problem| problem.to_string())?;
+            Ok(of_pickle(&graph, bytes))
+        }
+    }
+}
+
+fn of_pickle(graph: &Graph, bytes: u64) -> MarkedNodes {
+    let mut nodes = MarkedNodes { modules: BTreeMap::new(), node_count: 0, bytes };
+    let Some(root) = object(graph, graph.root(), Kind::Dict) else { return nodes };
+    let mut items = graph.items(root);
+    while let (Some(key), Some(marks)) = (items.next(), items.next()) {
+        let Pickled::Int(id) = key else { continue };
+        if is_node(id) {
+            nodes.node_count += 1;
+            nodes.modules.extend(pickled_module(graph, marks).map(|module| (id, module)));
+        }
+    }
+    nodes
+}
+
+/// The module that the marks of a node name, see [`module_of`].
+fn pickled_module(graph: &Graph, marks: Pickled) -> Option<String> {
+    let list = object(graph, marks, Kind::List);
+    let marks: Vec<Pickled> = match list {
+        Some(list) => graph.items(list).take(MAX_MARKS).collect(),
+        None => vec![marks],
+    };
+    let dicts = marks.into_iter().rev().filter_map(|mark| object(graph, mark, Kind::Dict));
+    let mut modules = dicts.filter_map(|dict| {
+        let is_module = |&(key, _): &(_, _)| graph.strings.get(key) == MODULE;
+        match graph.entries(dict).take(MAX_MARKS).find(is_module) {
+            Some((_, Pickled::Str(module))) => Some(graph.strings.get(module)),
+            _ => None,
+        }
+    });
+    modules.find(|module| !module.is_empty()).map(str::to_owned)
+}
+
+/// The container of a value, if it is of this kind.
+fn object(graph: &Graph, value: Pickled, kind: Kind) -> Option<ObjectId> {
+    match value {
+        Pickled::Object(object) if graph.kind(object) == kind => Some(object),
+        _ => None,
+    }
+}
+
+fn read_json(input: JsonInput, advance: &dyn Fn(u64)) -> Result<MarkedNodes, String> {
     let mut reader = TextReader::new(input, advance);
     let mut text = Vec::new();
     let length = (&mut reader).take(MAX_JSON + 1).read_to_end(&mut text);
@@ -50,5 +121,5 @@ pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<MarkedNode
     let modules: BTreeMap<i64, String> =
         nodes.clone().filter_map(|(id, marks)| Some((id, module_of(marks)?.to_owned()))).collect();
     let node_count = nodes.count() as u64;
-    Ok(MarkedNodes { modules, node_count, json_bytes: text.len() as u64 })
+    Ok(MarkedNodes { modules, node_count, bytes: text.len() as u64 })
 }
