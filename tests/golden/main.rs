@@ -38,6 +38,7 @@ mod steps;
 #[path = "../support/mod.rs"]
 mod support;
 mod tensorboard;
+mod validator;
 
 use std::process::ExitCode;
 
@@ -71,6 +72,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "rules", input: Input::Corpus, cases: rules::cases },
     Suite { name: "steps", input: Input::Corpus, cases: steps::cases },
     Suite { name: "tensorboard", input: Input::Corpus, cases: tensorboard::cases },
+    Suite { name: "validator", input: Input::Corpus, cases: validator::cases },
 ];
 
 fn main() -> ExitCode {

@@ -85,9 +85,42 @@ fn wrong_durations_and_far_events_change_nothing() {
     assert_eq!(judgement(report), expected);
 }
 
+/// A kernel without an end, on the stream of the others.
+#[test]
+fn kernel_over_all_others_of_its_stream_changes_nothing() {
+    let whole = with_edited(|_| ()).run(&["check", "run", "-f", "json"]);
+    let expected = judgement(report(&whole));
+    let sandbox = with_edited(|events| {
+        let mut wrong = kernels(events).next().unwrap().clone();
+        let end_us =
+            kernels(events).map(|k| k["ts"].as_f64().unwrap() + k["dur"].as_f64().unwrap());
+        let end_us = end_us.fold(0.0, f64::max);
+        let ts_us = wrong["ts"].as_f64().unwrap() - 1.0;
+        wrong["ts"] = json!(ts_us);
+        wrong["dur"] = json!(end_us - ts_us);
+        wrong["args"]["correlation"] = json!(900_000_000);
+        events.push(wrong);
+    });
+    let output = sandbox.run(&["check", "run", "-f", "json"]);
+    assert_eq!(output.status.code(), whole.status.code(), "{}", stderr(&output));
+    let report = report(&output);
+    let warnings = report["warnings"].as_array().unwrap();
+    assert!(
+        warnings.iter().any(|w| w["code"] == "enclosing-work" && w["count"] == 1),
+        "{warnings:?}"
+    );
+    assert_eq!(judgement(report), expected);
+}
+
 #[test]
 fn kernel_of_a_thousand_seconds_is_told() {
-    let sandbox = with_edited(|events| kernels(events).next().unwrap()["dur"] = json!(1e9));
+    // On a stream of its own: another one of its stream would show that its times are wrong.
+    let sandbox = with_edited(|events| {
+        let kernel = kernels(events).next().unwrap();
+        kernel["dur"] = json!(1e9);
+        kernel["args"]["stream"] = json!(99);
+        kernel["tid"] = json!(99);
+    });
     let output = sandbox.run(&["check", "run", "-f", "json", "--all"]);
     let report = report(&output);
     assert_eq!(report["recording"]["kind"], "outlier-times");

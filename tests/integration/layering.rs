@@ -44,6 +44,7 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("object_store", &["ingest"]),
     ("hyper", &["cli"]),
     ("parquet", &["ingest"]),
+    ("rusqlite", &["ingest"]),
     ("minijinja", &["advisor"]),
     ("schemars", &["advisor"]),
     // `advisor`, `trace-demo`: optional, derives `ValueEnum` for options of the command line.

@@ -29,6 +29,7 @@ mod formats_page;
 mod fuzz;
 mod import_cycles;
 mod layering;
+mod lying_recordings;
 mod manifests;
 mod mapped;
 mod memory_owners;

@@ -25,6 +25,7 @@ issues! {
     MissingDuration = "missing-duration", "complete events (ph X) without a duration were dropped";
     BadTime = "bad-time", "events whose ts or dur is missing, not a number, or too large were dropped";
     FarEvent = "far-event", "events were dropped because they are more than 6 days from most others, or because their durations add up to years";
+    EnclosingWork = "enclosing-work", "kernels and copies that are as long as most of the work of their stream and enclose ten others of it were dropped: a stream runs one thing after the other, so their times are wrong";
     BadNumber = "bad-number", "arguments that should be numbers are not: treated as missing";
     NumberOutOfBounds = "number-out-of-bounds",
         "numbers that no device can reach (sizes above 16 TiB, counts above 10^12, percentages above 100, negative amounts): treated as missing";

@@ -11,13 +11,14 @@ pub const MAX_INVALID_RATIO: f64 = 0.01;
 /// Warnings about truncated files.
 pub const TRUNCATION_WARNINGS: [&str; 2] = ["truncated-gzip", "truncated-json"];
 /// Warnings that count events whose content was dropped.
-pub const INVALID_EVENT_WARNINGS: [&str; 6] = [
+pub const INVALID_EVENT_WARNINGS: [&str; 7] = [
     "malformed-event",
     "not-an-event",
     "negative-duration",
     "missing-duration",
     "bad-time",
     "far-event",
+    "enclosing-work",
 ];
 
 /// A trace file that is truncated or has invalid events.

@@ -481,6 +481,22 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          overlap_ratio erratic_count impossible_ratio",
     ),
     (
+        "trace_lost_launches",
+        Scope::Rank,
+        "rank launch_count lost_count lost_ratio early_count early_ns late_count late_ns step_count counted_step_count",
+    ),
+    (
+        "trace_bursts",
+        Scope::Rank,
+        "rank launched_count waiting_count wait_ns step_count burst_ratio",
+    ),
+    (
+        "trace_links",
+        Scope::Rank,
+        "rank wait_count unknown_record_count wrong_record_count stream_wait_count early_wait_count collective_count \
+         bare_collective_count backward_count shared_backward_count flaw_count",
+    ),
+    (
         "trace_overhead",
         Scope::Rank,
         "rank overhead_count overhead_ns window_ns overhead_ratio top_name host_event_count \
@@ -490,7 +506,8 @@ const VIEWS: &[(&str, Scope, &str)] = &[
     (
         "graph_coverage",
         Scope::Rank,
-        "rank graph_launch_count unmatched_launch_count device_ns replay_ratio marked_replay_ratio module module_replay_ratio unmatched_replay_ratio",
+        "rank graph_launch_count unmatched_launch_count device_ns replay_ratio marked_replay_ratio module module_replay_ratio \
+         unmatched_replay_ratio traced_replay_count traced_gap_count traced_gap_ns traced_gap_ratio median_gap_ns",
     ),
     (
         "trace_quality",
@@ -504,7 +521,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "rank_count profiled_rank_count event_count recorded_ns op_count frame_count annotation_count call_count launch_count waited_launch_count wait_name \
          profiler_range_count device_event_count foreign_event_count foreign_kinds foreign_tool listed_device_count listed_device_name device_op_count device_op_name \
          step_count step_source step_ns recurring_op_count recurrence_count recurrence_dur_ns top_op_name top_op_ratio op_ratio warmup_ratio warmup_name busy_ratio idle_ratio startup_idle_ratio startup_idle_name profiler_ratio profiler_name \
-         outlier_ratio outlier_count outlier_name rest_ns \
+         outlier_ratio outlier_count outlier_name rest_ns lost_launch_ratio recorded_step_count burst_ratio burst_wait_ns \
          is_truncated",
     ),
     (

@@ -164,6 +164,52 @@ fn warm_up_and_next_to_nothing_are_told_first() {
 }
 
 #[test]
+fn lost_work_of_the_gpu_is_to_be_recorded_again() {
+    let counts = [
+        ("profiled_rank_count", Value::Int(2)),
+        ("op_count", Value::Int(2154)),
+        ("device_event_count", Value::Int(234)),
+        ("step_count", Value::Int(6)),
+        ("recorded_step_count", Value::Int(1)),
+    ];
+    let of = |ratio: f64| {
+        let lost = [("lost_launch_ratio", Value::Float(ratio))];
+        recording(&[&counts[..], &lost].concat(), &[])
+    };
+    let found = of(0.838);
+    assert_eq!(found.kind, RecordingKind::LostWork);
+    assert!(found.kind.is_severe());
+    assert!(
+        found.summary.contains("83.8 % of the launches")
+            && found.summary.contains("Only 1 of 6 steps can be analyzed"),
+        "{}",
+        found.summary
+    );
+    assert_eq!(of(0.329).kind, RecordingKind::Complete);
+}
+
+#[test]
+fn work_in_a_burst_is_to_be_recorded_again() {
+    let of = |ratio: f64| {
+        recording(
+            &[
+                ("profiled_rank_count", Value::Int(1)),
+                ("op_count", Value::Int(2154)),
+                ("device_event_count", Value::Int(714)),
+                ("step_count", Value::Int(6)),
+                ("burst_ratio", Value::Float(ratio)),
+                ("burst_wait_ns", Value::Int(44_700_000)),
+            ],
+            &[],
+        )
+    };
+    let found = of(1.0);
+    assert_eq!(found.kind, RecordingKind::WorkInABurst);
+    assert!(found.kind.is_severe() && found.summary.contains("44.7 ms"), "{}", found.summary);
+    assert_eq!(of(0.34).kind, RecordingKind::Complete);
+}
+
+#[test]
 fn start_up_and_the_profiler_at_work_are_to_be_recorded_again() {
     let counts = [
         ("profiled_rank_count", Value::Int(1)),

@@ -1,7 +1,7 @@
 --! question = "How much device time do graph replays take, and how much of it has no operator?"
 --! row = "one rank"
 --! window = "recording"
---! needs = ["ranks", "gpu_time_coverage", "gpu_modules", "graph_matches"]
+--! needs = ["ranks", "gpu_time_coverage", "gpu_modules", "graph_matches", "traced_replays"]
 --! order = ["rank"]
 --! when_empty = "the trace holds no rank"
 --! [columns]
@@ -14,6 +14,11 @@
 --! module = "marked module that takes most of it"
 --! module_replay_ratio = { doc = "share of device_ns that this module takes in replays", unit = "ratio", metric = "rank" }
 --! unmatched_replay_ratio = { doc = "share of device_ns that graphs replay and that has no node of a capture, so neither operator nor shapes", unit = "ratio", metric = "rank" }
+--! traced_replay_count = { doc = "replays, by device, in which the profiler leaves a gap after each node, see traced_replays", unit = "count", metric = "rank" }
+--! traced_gap_count = { doc = "such gaps", unit = "count", metric = "rank" }
+--! traced_gap_ns = { doc = "their length, added up", unit = "ns", metric = "rank" }
+--! traced_gap_ratio = { doc = "share of the time of these replays; 0 without any", unit = "ratio", metric = "rank" }
+--! median_gap_ns = { doc = "length of such a gap: the mean over replays of their medians; absent without any", unit = "ns", metric = "rank" }
 WITH matches AS (
     SELECT rank, count(*) AS launches, count_if!(capture IS NULL) AS unmatched FROM graph_matches GROUP BY rank
 ),
@@ -35,6 +40,13 @@ marked AS (
         first_value(module ORDER BY replay_ns DESC, module) AS module
     FROM modules
     GROUP BY rank
+),
+traced AS (
+    SELECT
+        rank, count(*) AS replay_count, sum(dur_ns) AS dur_ns, sum(gap_count) AS gap_count, sum(gap_ns) AS gap_ns,
+        CAST(avg(median_gap_ns) AS BIGINT) AS median_gap_ns
+    FROM traced_replays
+    GROUP BY rank
 )
 SELECT
     r.rank,
@@ -45,8 +57,14 @@ SELECT
     ratio!(k.replay_ns, c.device_ns) AS marked_replay_ratio,
     k.module,
     ratio!(k.module_ns, c.device_ns) AS module_replay_ratio,
-    ratio!(c.replay_ns - c.replay_node_ns, c.device_ns) AS unmatched_replay_ratio
+    ratio!(c.replay_ns - c.replay_node_ns, c.device_ns) AS unmatched_replay_ratio,
+    coalesce(t.replay_count, 0) AS traced_replay_count,
+    coalesce(t.gap_count, 0) AS traced_gap_count,
+    coalesce(t.gap_ns, 0) AS traced_gap_ns,
+    coalesce(ratio!(t.gap_ns, t.dur_ns), 0) AS traced_gap_ratio,
+    t.median_gap_ns
 FROM ranks r
 LEFT JOIN matches m ON m.rank = r.rank
 LEFT JOIN coverage c ON c.rank = r.rank
 LEFT JOIN marked k ON k.rank = r.rank
+LEFT JOIN traced t ON t.rank = r.rank

@@ -193,11 +193,15 @@ impl GapAttribution<'_> {
             push_without_host(pieces, IdleCause::NoHostEvents, gap.ts_ns, gap.end_ns);
             return;
         }
+        if self.is_between_traced_nodes(gap) {
+            push_without_host(pieces, IdleCause::Profiler, gap.ts_ns, gap.end_ns);
+            return;
+        }
         let next = gap.next.map(|at| &self.device.work[at]);
         let mut until = gap.end_ns;
-        // After a replay with no or too few recorded activities, the state of the device is unknown.
-        if let Some(from) = self.hidden_work_start(gap) {
-            push_without_host(pieces, IdleCause::GraphReplay, from.max(gap.ts_ns), gap.end_ns);
+        // After launches with no or too few recorded activities, the state of the device is unknown.
+        if let Some((from, cause)) = self.hidden_work(gap) {
+            push_without_host(pieces, cause, from.max(gap.ts_ns), gap.end_ns);
             until = from.max(gap.ts_ns);
         }
         if until == gap.ts_ns {
@@ -224,23 +228,39 @@ impl GapAttribution<'_> {
         }
     }
 
-    /// The time from which unrecorded work may have run in the gap.
-    fn hidden_work_start(&self, gap: &IdleGap) -> Option<i64> {
+    /// Returns whether the gap lies between two nodes of a replay in which the profiler leaves gaps.
+    fn is_between_traced_nodes(&self, gap: &IdleGap) -> bool {
+        let launch = |at: Option<usize>| Some(self.device.work[at?].launch?.id);
+        let next = launch(gap.next);
+        next.is_some_and(|id| self.device.traced_replays.contains(&id))
+            && next == launch(gap.previous)
+    }
+
+    /// The time from which unrecorded work may have run in the gap, and what it is: nodes of a graph, or kernels that the
+    /// profiler lost.
+    fn hidden_work(&self, gap: &IdleGap) -> Option<(i64, IdleCause)> {
         let launch = gap.next.and_then(|at| self.device.work[at].launch);
-        let opaque_replays = launch.and_then(|launch| self.opaque_replays.get(&launch.id)).copied();
-        let silent = &self.host.silent_replays;
+        let opaque = launch.and_then(|launch| self.opaque_replays.get(&launch.id)).copied();
+        let silent = self.silent_launch(&self.host.silent_replays, gap);
+        // Where nothing follows, the device may be idle because the recording ends; and what was lost may be what follows, if
+        // its launch is unknown.
+        let lost = launch.and_then(|_| self.silent_launch(&self.host.lost_launches, gap));
+        let replays = [opaque, silent].into_iter().flatten().map(|ts| (ts, IdleCause::GraphReplay));
+        replays
+            .chain(lost.map(|ts_ns| (ts_ns, IdleCause::UnrecordedWork)))
+            .filter(|&(ts_ns, _)| ts_ns < gap.end_ns)
+            .min()
+    }
+
+    /// The first of these launches without recorded work, which are in order, that may run in the gap.
+    fn silent_launch(&self, silent: &[i64], gap: &IdleGap) -> Option<i64> {
         let first = silent.partition_point(|&ts_ns| ts_ns < gap.ts_ns);
-        // A replay that began before the gap may still run, unless recorded work was launched after it and has run.
+        // A launch that began before the gap may still run, unless recorded work was launched after it and has run.
         let before = first.checked_sub(1).map(|at| silent[at]).filter(|&ts_ns| {
             let previous = gap.previous.and_then(|at| self.device.work[at].launch);
             previous.is_none_or(|launch| launch.ts_ns < ts_ns)
         });
-        let after = silent.get(first).copied();
-        [opaque_replays, before, after]
-            .into_iter()
-            .flatten()
-            .filter(|&ts_ns| ts_ns < gap.end_ns)
-            .min()
+        before.or_else(|| silent.get(first).copied())
     }
 
     /// The cause of waiting on the device, for an activity launched before the gap.

@@ -1,6 +1,6 @@
 //! Reads the work and the gaps of each device, and the host events during the gaps.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow::array::Array;
 use query::rust_view::Result;
@@ -48,6 +48,8 @@ pub(super) const INPUTS: &[(&str, &str)] = &[
         "SELECT rank, min(end_ns) AS end_ns FROM complete_steps WHERE source <> 'trace' GROUP BY rank HAVING count(*) >= 2",
     ),
     ("sampled", "SELECT rank FROM trace_sampling WHERE is_sampled"),
+    ("lost", "SELECT rank, ts_ns FROM lost_launches ORDER BY rank, ts_ns"),
+    ("traced", "SELECT rank, device, launch FROM traced_replays"),
     (
         "marks",
         "SELECT rank, thread, ts_ns, ts_ns + dur_ns AS end_ns FROM steps
@@ -95,6 +97,8 @@ pub(super) struct DeviceWork {
     pub(super) window_ns: i64,
     pub(super) work: Vec<DeviceActivity>,
     pub(super) gaps: Vec<IdleGap>,
+    /// Launches of graphs between whose nodes the profiler leaves gaps.
+    pub(super) traced_replays: HashSet<i64>,
 }
 
 /// Distinct texts.
@@ -145,6 +149,8 @@ pub(super) struct HostInfo {
     pub(super) has_graphs: bool,
     /// Starts of replays without a recorded activity, ascending.
     pub(super) silent_replays: Vec<i64>,
+    /// Starts of launches of kernels whose work was not recorded, ascending.
+    pub(super) lost_launches: Vec<i64>,
     /// End of the first of two or more steps.
     pub(super) first_step_end_ns: Option<i64>,
 }
@@ -460,6 +466,11 @@ fn hosts(inputs: &ViewInputs<'_>) -> Result<BTreeMap<i64, HostInfo>> {
     for &rank in ints(inputs.batch("sampled")?, "rank")?.values() {
         hosts.entry(rank).or_default().operators = RecordedOperators::Sample;
     }
+    let lost = inputs.batch("lost")?;
+    let (rank, ts_ns) = (ints(lost, "rank")?, ints(lost, "ts_ns")?);
+    for row in 0..lost.num_rows() {
+        hosts.entry(rank.value(row)).or_default().lost_launches.push(ts_ns.value(row));
+    }
     let first_steps = inputs.batch("first_steps")?;
     let (rank, end_ns) = (ints(first_steps, "rank")?, ints(first_steps, "end_ns")?);
     for row in 0..first_steps.num_rows() {
@@ -499,7 +510,16 @@ fn devices(inputs: &ViewInputs<'_>) -> Result<Vec<DeviceWork>> {
             window_ns,
             work: Vec::new(),
             gaps: Vec::new(),
+            traced_replays: HashSet::new(),
         });
+    }
+    let traced = inputs.batch("traced")?;
+    let (rank, device) = (ints(traced, "rank")?, ints(traced, "device")?);
+    let launch = ints(traced, "launch")?;
+    for row in 0..traced.num_rows() {
+        if let Some(&place) = places.get(&(rank.value(row), device.value(row))) {
+            devices[place].traced_replays.insert(launch.value(row));
+        }
     }
     let batch = inputs.batch("work")?;
     let (rank, device) = (ints(batch, "rank")?, ints(batch, "device")?);

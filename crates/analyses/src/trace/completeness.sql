@@ -27,7 +27,7 @@ WITH flaws AS (
     WHERE rank IS NOT NULL
         AND code IN (
             'truncated-gzip', 'truncated-json', 'truncated-table', 'malformed-event', 'not-an-event', 'negative-duration',
-            'missing-duration', 'bad-time', 'far-event', 'unmatched-begin-end'
+            'missing-duration', 'bad-time', 'far-event', 'enclosing-work', 'unmatched-begin-end'
         )
     GROUP BY rank
 ),

@@ -2,7 +2,7 @@
 --! row = "the run: what was recorded, by kind"
 --! window = "recording"
 --! scope = "run"
---! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "complete_steps", "run_warmup", "gpu_idle_causes", "idle_gap_causes", "trace_overhead", "trace_completeness", "trace_outliers"]
+--! needs = ["ranks", "devices", "threads", "cpu_ops", "annotations", "python_frames", "runtime_calls", "kernels", "memcpys", "memsets", "memory_events", "profiler_ranges", "op_cpu_work", "spans", "counters", "steps", "complete_steps", "run_warmup", "gpu_idle_causes", "idle_gap_causes", "trace_overhead", "trace_completeness", "trace_outliers", "trace_lost_launches", "trace_bursts"]
 --! when_empty = "no trace was read"
 --! [columns]
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "run" }
@@ -48,6 +48,10 @@
 --! outlier_count = { doc = "number of these events", unit = "count", metric = "run" }
 --! outlier_name = "one of these events; absent if there are none"
 --! rest_ns = { doc = "length of that rank's recording without them", unit = "ns", metric = "run" }
+--! lost_launch_ratio = { doc = "share of the launches of kernels whose device work is not in the trace, of the rank with least, see trace_lost_launches; absent if no launch has any", unit = "ratio", metric = "run" }
+--! recorded_step_count = { doc = "steps of that rank that count", unit = "count", metric = "run" }
+--! burst_ratio = { doc = "share of the device's work that was launched before any of it starts, long after, of the rank with least, see trace_bursts; absent without device activity", unit = "ratio", metric = "run" }
+--! burst_wait_ns = { doc = "for how long that rank waits", unit = "ns", metric = "run" }
 --! is_truncated = "some file ends in the middle, or parts of it are damaged"
 WITH op_names AS (
     SELECT
@@ -200,6 +204,13 @@ idle_times AS (
     FROM gpu_idle_causes c
     LEFT JOIN passing p ON p.rank = c.rank AND p.device = c.device
 ),
+losses AS (
+    SELECT min(lost_ratio) AS lost_launch_ratio, first_value(counted_step_count ORDER BY lost_ratio, rank) AS recorded_step_count
+    FROM trace_lost_launches
+),
+late AS (
+    SELECT min(burst_ratio) AS burst_ratio, first_value(wait_ns ORDER BY burst_ratio, rank) AS burst_wait_ns FROM trace_bursts
+),
 overheads AS (
     SELECT min(overhead_ratio) AS profiler_ratio, first_value(top_name ORDER BY overhead_ns DESC, rank) AS profiler_name
     FROM trace_overhead
@@ -232,6 +243,7 @@ SELECT
     ratio!(i.busy_ns, r.recorded_ns) AS busy_ratio, i.idle_ratio, i.startup_idle_ratio, i.startup_idle_name,
     v.profiler_ratio, v.profiler_name,
     e.outlier_ratio, e.outlier_count, e.outlier_name, e.rest_ns,
+    d.lost_launch_ratio, d.recorded_step_count, b.burst_ratio, b.burst_wait_ns,
     (SELECT coalesce(bool_or(is_truncated), false) FROM trace_completeness) AS is_truncated
 FROM read r
 CROSS JOIN ops o
@@ -247,3 +259,5 @@ CROSS JOIN warmups w
 CROSS JOIN idle_times i
 CROSS JOIN overheads v
 CROSS JOIN outliers e
+CROSS JOIN losses d
+CROSS JOIN late b

@@ -11,6 +11,7 @@ mod graph_views;
 mod hta_views;
 mod idle_views;
 mod intervals;
+mod lost_work_views;
 mod mapped_views;
 mod memory_file_views;
 mod memory_views;

@@ -5,6 +5,7 @@ pub(crate) mod begin_end;
 mod call_tree;
 mod data_flow;
 mod device;
+mod enclosing_work;
 mod far_events;
 mod forward;
 mod graph_edges;
@@ -28,6 +29,7 @@ pub(crate) fn enrich(mut trace: Trace) -> Trace {
     let columns = &mut trace.columns;
     far_events::drop(columns);
     far_events::limit_totals(columns);
+    enclosing_work::drop(columns);
     begin_end::pair(columns);
     let launches = legacy::link(columns);
     let around = call_tree::build(columns);

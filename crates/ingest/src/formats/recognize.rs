@@ -115,6 +115,7 @@ mod tests {
             ("memory snapshot", b"\x80\x04\x95\x01\0\0\0\0\0\0\0}\x94(\x8c\x08segments"),
             ("memory snapshot", b"(dp0\nVsegments\np1\n(lp2"),
             ("memory snapshot", b"]q\0(}q\x01(U\x06deviceq\x02K\0U\x0atotal_size"),
+            ("memory snapshot", b"SQLite format 3\0\x10 CREATE TABLE device_traces(id integer)"),
             ("determined metrics", b"{\"id\":1,\"values\":[1],\"batches\":[1],\"ts\":[]}"),
             ("determined metrics", b"id,values,batches,ts,labels\n"),
             ("sample", b"sample timeline\n"),
@@ -171,7 +172,7 @@ mod tests {
         for (bytes, words) in [
             (sqlite("CUPTI_ACTIVITY_KIND_KERNEL"), "Nsight Systems (SQLite)"),
             (sqlite("rocpd_op"), "rocpd"),
-            (sqlite("device_traces"), "a memory snapshot as a SQLite database"),
+            (sqlite("traces_of_devices"), "a SQLite database, which is not supported"),
             (sqlite("CANN_API"), "Ascend"),
             (b"{\"CudaEvent\": 1}".to_vec(), "a report of Nsight Systems"),
             (b"{\"rocprofiler-sdk-tool\": [{\"metadata\": {".to_vec(), "rocprofv3"),

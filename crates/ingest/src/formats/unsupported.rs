@@ -8,7 +8,7 @@ const NSIGHT_KEYS: [&str; 4] =
     ["\"TraceProcessEvent\"", "\"CudaEvent\"", "\"NvtxEvent\"", "\"GpuContextInfo\""];
 
 /// Tables by which databases are recognized, with the format: one of these tables is enough.
-const DATABASES: [(&[&str], UnsupportedFormat); 4] = [
+const DATABASES: [(&[&str], UnsupportedFormat); 3] = [
     (
         &["StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "TARGET_INFO_SYSTEM_ENV", "NVTX_EVENTS"],
         UnsupportedFormat::NsightSystemsDatabase,
@@ -17,7 +17,6 @@ const DATABASES: [(&[&str], UnsupportedFormat); 4] = [
         &["rocpd_metadata", "rocpd_string", "rocpd_op", "rocpd_kernelapi", "rocpd_info_node"],
         UnsupportedFormat::RocpdDatabase,
     ),
-    (&["device_traces"], UnsupportedFormat::SnapshotDatabase),
     (
         &["CANN_API", "PYTORCH_API", "COMPUTE_TASK_INFO", "COMMUNICATION_OP"],
         UnsupportedFormat::AscendDatabase,
@@ -52,8 +51,6 @@ pub(crate) enum UnsupportedFormat {
     RocprofJson,
     /// A profile of XLA: of JAX, TensorFlow or PyTorch/XLA.
     Xplane,
-    /// A memory snapshot as a `SQLite` database.
-    SnapshotDatabase,
     /// A database of the profiler of Ascend devices.
     AscendDatabase,
     /// Another `SQLite` database.
@@ -108,10 +105,6 @@ impl UnsupportedFormat {
             }
             Self::Xplane => {
                 "a profile of XLA (XSpace), which is not supported: record with torch.profiler"
-            }
-            Self::SnapshotDatabase => {
-                "a memory snapshot as a SQLite database, which is not supported: save it as a pickle with \
-                 torch.cuda.memory._dump_snapshot()"
             }
             Self::AscendDatabase => {
                 "a database of the profiler of Ascend devices, which is not supported: export it as a Chrome trace"

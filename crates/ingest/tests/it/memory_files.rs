@@ -179,6 +179,167 @@ fn snapshot_beside_a_trace_is_on_its_clock() {
     assert_eq!(column(&dataset, "snapshot_events", "ts_ns")[..2], ["0", "100000"]);
 }
 
+/// Columns of the tables of snapshots, without what a database does not hold: pools, settings, annotations.
+const SNAPSHOT_COLUMNS: [(&str, &[&str]); 4] = [
+    (
+        "snapshot_segments",
+        &[
+            "segment",
+            "device",
+            "address",
+            "total_bytes",
+            "active_bytes",
+            "kind",
+            "is_expandable",
+            "stack",
+        ],
+    ),
+    (
+        "snapshot_blocks",
+        &[
+            "segment",
+            "block",
+            "device",
+            "address",
+            "state",
+            "size_bytes",
+            "requested_bytes",
+            "stack",
+        ],
+    ),
+    (
+        "snapshot_events",
+        &[
+            "device",
+            "position",
+            "ts_ns",
+            "action",
+            "address",
+            "bytes",
+            "stack",
+            "allocated_bytes",
+            "args",
+        ],
+    ),
+    (
+        "snapshot_devices",
+        &["device", "peak_allocated_bytes", "peak_position", "end_reserved_bytes"],
+    ),
+];
+
+#[test]
+fn snapshot_database_has_the_rows_of_its_pickle() {
+    let pickle = alone("torch2_protocol4.pickle");
+    let database = alone("torch2.sqlite");
+    assert_eq!(warnings(&database), warnings(&pickle));
+    assert_eq!(database.run.sources[0].format, "memory snapshot");
+    for (table, columns) in SNAPSHOT_COLUMNS {
+        let expected = rows(&pickle, table, columns);
+        assert!(!expected.is_empty(), "{table}");
+        assert_eq!(rows(&database, table, columns), expected, "{table}");
+    }
+    let compressed = read_files(&[("s.db.gz", &gzip(&fixture("torch2.sqlite")))]).unwrap();
+    assert_eq!(
+        rows(&compressed, "snapshot_devices", &["peak_allocated_bytes"]),
+        rows(&pickle, "snapshot_devices", &["peak_allocated_bytes"])
+    );
+}
+
+/// A database of these statements.
+fn database(statements: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch(statements).unwrap();
+    drop(connection);
+    std::fs::read(path).unwrap()
+}
+
+/// The tables of a snapshot of one block.
+const TABLES: &str = "
+    CREATE TABLE device_traces(id INTEGER PRIMARY KEY, action, addr, size, time_us, frames);
+    CREATE TABLE blocks(segment_id, addr, size, state, frames);
+    CREATE TABLE segments(id, total_size, stream);
+    INSERT INTO segments VALUES (7, 2048, 0);
+    INSERT INTO blocks VALUES (7, 4096, 1024, 'active_allocated', 'main train.py:3');
+    INSERT INTO device_traces VALUES (1, 'alloc', 4096, 1024, 1700000000000000, '[{\"name\": \"f\", \"filename\": \"a.py\", \"line\": 3}]');";
+
+#[test]
+fn snapshot_database_may_lack_columns_and_rows() {
+    let read = |statements: &str| read_files(&[("s.db", &database(statements))]).unwrap();
+    let small = read(TABLES);
+    assert_eq!(warnings(&small), [("no-timeline", 1)]);
+    let columns = ["device", "address", "requested_bytes"];
+    assert_eq!(rows(&small, "snapshot_blocks", &columns), ["0 4096 1024"]);
+    assert_eq!(column(&small, "snapshot_events", "ts_ns").len(), 1);
+    // The tables as pytorch/pytorch#178670 names them at least, without rows.
+    let empty = read(
+        "CREATE TABLE device_traces(id integer, time_us integer, size integer, action text);
+         CREATE TABLE blocks(a); CREATE TABLE segments(a);",
+    );
+    assert_eq!(empty.tables.rows("snapshot_events"), 0);
+    // A write-ahead log was used, and is closed.
+    let logged = read(&format!("PRAGMA journal_mode = WAL; {TABLES}"));
+    assert_eq!(logged.tables.rows("snapshot_blocks"), 1);
+    let wrong_types = read(&format!(
+        "{TABLES} INSERT INTO device_traces VALUES (2, x'00', 'text', 'text', 1.5, x'80');
+         INSERT INTO blocks VALUES (8, 0, 1, 'inactive', NULL), ('seven', 0, 1, 'inactive', NULL);"
+    ));
+    assert_eq!(warnings(&wrong_types), [("malformed-snapshot-entry", 3), ("no-timeline", 1)]);
+    assert_eq!(wrong_types.tables.rows("snapshot_events"), 1);
+}
+
+#[test]
+fn hostile_snapshot_databases_are_explained() {
+    let message = |bytes: &[u8]| read_files(&[("s.db", bytes)]).unwrap_err().to_string();
+    let of = |statements: &str| message(&database(statements));
+    let without = |table: &str| of(&format!("{TABLES} DROP TABLE {table};"));
+    assert!(without("blocks").contains("without the table `blocks`"), "{}", without("blocks"));
+    assert!(without("segments").contains("without the table `segments`"));
+    let view = of(&format!(
+        "{TABLES} DROP TABLE blocks; CREATE VIEW blocks AS
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS size FROM n;"
+    ));
+    assert!(view.contains("`blocks` is a view"), "{view}");
+    let column =
+        of("CREATE TABLE device_traces(action, addr, size); CREATE TABLE segments(total_size);
+        CREATE TABLE blocks(size, state); INSERT INTO blocks VALUES (1, 'inactive');");
+    assert!(column.contains("table `blocks` has no column `segment_id`"), "{column}");
+    let no_sizes = of(&format!("{TABLES} UPDATE segments SET total_size = 'text';"));
+    assert!(no_sizes.contains("no row of its table `segments` has a size"), "{no_sizes}");
+    // Expressions of the schema are not computed, and triggers do not run.
+    let computed = database(&format!(
+        "{TABLES} DROP TABLE segments;
+         CREATE TABLE segments(id, total_size, note AS (hex(zeroblob(400000000))));
+         INSERT INTO segments(id, total_size) VALUES (7, 2048);
+         CREATE TRIGGER t AFTER INSERT ON segments BEGIN DELETE FROM segments; END;"
+    ));
+    assert_eq!(read_files(&[("s.db", &computed)]).unwrap().tables.rows("snapshot_segments"), 1);
+    let whole = database(TABLES);
+    let cut = message(&whole[..whole.len() / 2]);
+    assert!(cut.contains("not a valid SQLite database"), "{cut}");
+    for at in (0..whole.len()).step_by(97) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x5A;
+        // An error, or rows: never a panic.
+        drop(read_files(&[("s.db", &damaged)]));
+    }
+}
+
+/// `torch.xpu.memory` writes the pickles of `torch.cuda.memory`; so does `torch.mtia`, of which a process may use any device.
+#[test]
+fn snapshots_of_other_devices_have_the_same_memory() {
+    let columns = ["peak_allocated_bytes", "peak_position", "end_reserved_bytes"];
+    let expected = rows(&alone("torch2_protocol4.pickle"), "snapshot_devices", &columns);
+    let xpu = alone("xpu.pickle");
+    assert_eq!(warnings(&xpu), [("no-timeline", 1)]);
+    assert_eq!(rows(&xpu, "snapshot_devices", &columns), expected);
+    let other = alone("device3.pickle");
+    assert_eq!(warnings(&other), [("no-timeline", 1)]);
+    assert_eq!(column(&other, "snapshot_devices", "device"), ["3"]);
+    assert_eq!(rows(&other, "snapshot_devices", &columns), expected[..1]);
+}
+
 #[test]
 fn files_that_are_not_snapshots_are_explained() {
     let message = |bytes: &[u8]| read_files(&[("x.pickle", bytes)]).unwrap_err().to_string();

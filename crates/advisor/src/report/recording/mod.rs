@@ -41,6 +41,10 @@ const MOSTLY_WARMUP_RATIO: f64 = 0.5;
 /// A recording shows the profiler rather than the program if the profiler's own work takes at least this share: about a
 /// quarter.
 const MOSTLY_PROFILER_RATIO: f64 = 0.24;
+/// A recording shows too little of the GPU's work if the profiler lost that of at least this share of the launches of kernels.
+const MOSTLY_LOST_RATIO: f64 = 0.5;
+/// The profiler delivered the device's work late if at least this share of it was launched before any of it starts.
+const MOSTLY_LATE_RATIO: f64 = 0.8;
 /// A recording in which a device is busy for at least this share of the time shows its work, however few kernels these are.
 const SHOWS_WORK_RATIO: f64 = 0.5;
 /// Why a device that ran has no activities.
@@ -92,6 +96,10 @@ pub enum RecordingKind {
     AlmostEmpty,
     /// The program uses a device whose activity was not recorded.
     DeviceNotRecorded,
+    /// The profiler lost the device work of half of the launches or more.
+    LostWork,
+    /// The profiler delivered the work of the device in one burst, so that its times say nothing.
+    WorkInABurst,
     /// A few events with implausible times make up nearly all of the recording's length.
     OutlierTimes,
     /// The profiler's own work takes a quarter of the time or more.
@@ -128,6 +136,8 @@ impl RecordingKind {
     fn note_code(self) -> Option<&'static str> {
         match self {
             Self::NoSteps | Self::FewSteps => Some("TQ001"),
+            Self::LostWork => Some("TQ015"),
+            Self::WorkInABurst => Some("TQ018"),
             Self::OutlierTimes => Some("TQ014"),
             Self::ProfilerOverhead => Some("TQ005"),
             Self::WarmUp => Some("TQ002"),
@@ -447,6 +457,35 @@ impl<'a> Contents<'a> {
         Some(RecordingLimit { kind: RecordingKind::ProfilerOverhead, text })
     }
 
+    /// The limit of a recording that lacks most of the device's work.
+    fn lost_work_limit(&self) -> Option<RecordingLimit> {
+        let ratio = self.recorded.number("lost_launch_ratio");
+        let ratio = ratio.filter(|ratio| *ratio >= MOSTLY_LOST_RATIO)?;
+        let steps = match (self.count("recorded_step"), self.count("step")) {
+            (_, 0) => String::new(),
+            (recorded, steps) => {
+                format!(" Only {recorded} of {} can be analyzed.", plural(steps as usize, "step"))
+            }
+        };
+        let text = format!(
+            "{} % of the launches of kernels have no GPU activity in the trace: the profiler lost most of the GPU's work.{steps} Record \
+             again, and fewer steps (`active=3`).",
+            decimals(100.0 * ratio, 1),
+        );
+        Some(RecordingLimit { kind: RecordingKind::LostWork, text })
+    }
+
+    /// The limit of a recording whose device work was delivered late.
+    fn burst_limit(&self) -> Option<RecordingLimit> {
+        self.recorded.number("burst_ratio").filter(|ratio| *ratio >= MOSTLY_LATE_RATIO)?;
+        let text = format!(
+            "The GPU's work starts {} after the first launch, behind nearly all launches: the profiler delivered it in one burst, so its \
+             times do not tell when it ran. Record again, with another version of torch or of the driver, or without graphs.",
+            human(self.recorded.number("burst_wait_ns").unwrap_or(0.0)),
+        );
+        Some(RecordingLimit { kind: RecordingKind::WorkInABurst, text })
+    }
+
     /// The limit of a recording that shows start-up.
     fn warmup_limit(&self) -> Option<RecordingLimit> {
         let ratio = |name: &str| self.recorded.number(name).unwrap_or(0.0);
@@ -582,6 +621,8 @@ impl<'a> Contents<'a> {
                 ),
             );
         }
+        limits.extend(self.lost_work_limit());
+        limits.extend(self.burst_limit());
         limits.extend(self.profiler_limit());
         limits.extend(self.warmup_limit());
         let mut add = |kind, text: String| limits.push(RecordingLimit { kind, text });

@@ -46,6 +46,9 @@ impl Run {
     ) -> &mut Self {
         let (name, kind) = (self.name(name), self.name(kind));
         let call = launch.map(|(ts, dur)| self.call(rank, "cudaLaunchKernel", ts, dur));
+        if call.is_some() {
+            set_last!(self.runtime_calls, device_events, 1);
+        }
         let launch_name =
             if launch.is_some() { self.name("cudaLaunchKernel") } else { StrId::NULL };
         let event_id = self.id();

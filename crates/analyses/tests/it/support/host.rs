@@ -46,6 +46,13 @@ impl Run {
         event_id
     }
 
+    /// A launch of a step whose work was not recorded.
+    pub fn lost_launch(&mut self, rank: i32, step: i64, ts_ns: i64) -> &mut Self {
+        self.call(rank, "cudaLaunchKernel", ts_ns, 5);
+        set_last!(self.runtime_calls, step, step);
+        self
+    }
+
     pub fn annotation(&mut self, rank: i32, name: &str, ts_ns: i64, dur_ns: i64) -> &mut Self {
         let name = self.name(name);
         let event_id = self.id();

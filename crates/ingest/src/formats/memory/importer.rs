@@ -3,6 +3,7 @@
 use trace_model::Capability;
 
 use super::attachment::{ATTACHMENT, MemoryFile};
+use super::snapshot::Encoding;
 use super::{snapshot, timeline};
 use crate::formats::head::Head;
 use crate::formats::importer::{
@@ -11,8 +12,8 @@ use crate::formats::importer::{
 use crate::formats::pickle;
 use crate::run::attachment::AttachmentKind;
 
-/// State and history of the caching allocator, as `torch.cuda.memory._dump_snapshot` pickles them.
-pub(crate) struct MemorySnapshot;
+/// State and history of the caching allocator, as `torch.cuda.memory._dump_snapshot` pickles them, or as a database.
+pub(crate) struct MemorySnapshot(pub(crate) Encoding);
 
 static SNAPSHOT: Descriptor = Descriptor {
     name: "memory snapshot",
@@ -28,17 +29,24 @@ static SNAPSHOT: Descriptor = Descriptor {
 /// Keys that distinguish a memory snapshot from any other pickle: the first entries of its dict or of its segments.
 const SNAPSHOT_KEYS: [&str; 4] = ["segments", "device_traces", "total_size", "segment_type"];
 
+/// The table that distinguishes a memory snapshot from any other database.
+const SNAPSHOT_TABLE: &str = "device_traces";
+
 impl Importer for MemorySnapshot {
     fn descriptor(&self) -> &'static Descriptor {
         &SNAPSHOT
     }
 
     fn sniff(&self, head: &Head<'_>) -> Match {
-        Match::Likely.when(pickle::is_pickle(head.bytes()) && head.has_any(&SNAPSHOT_KEYS))
+        Match::Likely.when(match self.0 {
+            Encoding::Pickle => pickle::is_pickle(head.bytes()) && head.has_any(&SNAPSHOT_KEYS),
+            Encoding::Sqlite => head.has_sqlite_table(SNAPSHOT_TABLE),
+        })
     }
 
     fn read(&self, input: &FileInput<'_>) -> Result<Content, FileError> {
-        let dump = snapshot::read(input.text()?, input.advance).map_err(FileError::Unusable)?;
+        let dump =
+            snapshot::read(self.0, input.text()?, input.advance).map_err(FileError::Unusable)?;
         Ok(Content::attached(&ATTACHMENT, MemoryFile::Snapshot(Box::new(dump))))
     }
 

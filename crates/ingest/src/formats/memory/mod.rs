@@ -6,3 +6,4 @@ pub(crate) mod snapshot;
 mod timeline;
 
 pub(crate) use importer::{MemorySnapshot, MemoryTimeline};
+pub(crate) use snapshot::Encoding;

@@ -5,6 +5,7 @@
 //! parts stay shared, so that neither a pickle that doubles itself nor one that contains itself costs more than its own
 //! length. Nothing here recurses.
 
+mod builder;
 mod graph;
 mod input;
 mod machine;
@@ -13,6 +14,7 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use builder::{GraphBuilder, Part};
 pub(crate) use graph::{Cursor, Graph, Kind, ObjectId, Value};
 pub(crate) use machine::read;
 

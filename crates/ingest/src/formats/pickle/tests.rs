@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::problem::Problem;
 use super::{Graph, Kind, Value, read};
+use crate::formats::memory::Encoding;
 use crate::input::decompress::JsonInput;
 
 /// A snapshot as protocols 0 to 5 write it, and older layouts.
@@ -225,7 +226,7 @@ proptest! {
         let at = at.index(damaged.len());
         let end = (at + bytes.len()).min(damaged.len());
         damaged.splice(at..end, bytes);
-        let dump = crate::formats::memory::snapshot::read(JsonInput::Whole(damaged), &|_| {});
+        let dump = crate::formats::memory::snapshot::read(Encoding::Pickle, JsonInput::Whole(damaged), &|_| {});
         if let Ok(dump) = dump {
             let mut tables = trace_model::TableSet::default();
             dump.into_tables(&mut tables, (0, 0), "x", 0);

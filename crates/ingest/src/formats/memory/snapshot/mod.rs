@@ -1,9 +1,12 @@
-//! PyTorch memory snapshots, as `torch.cuda.memory._dump_snapshot` pickles them: what the caching
+//! PyTorch memory snapshots, as `torch.cuda.memory._dump_snapshot` pickles them, or as a `SQLite` database: what the caching
 //! allocator holds, and what it did. One file from bytes to rows.
+//!
+//! The modules `torch.xpu` and `torch.mtia` write the same pickles of their devices.
 //!
 //! All versions since 1.13 are read: a dict of segments and histories, or the bare list of segments;
 //! blocks with their stack in `frames`, or as the first entry of `history`.
 
+mod database;
 mod history;
 mod json;
 mod keys;
@@ -51,13 +54,42 @@ pub(crate) struct Dump {
     pub(crate) extent: Option<(i64, i64)>,
 }
 
-/// Reads a snapshot; the error describes the problem.
-pub(crate) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Dump, String> {
-    let (graph, bytes) = pickle::read(input, advance).map_err(|problem| problem.to_string())?;
-    Reader::new(graph, bytes).read()
+/// Encodings of snapshots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Pickle,
+    Sqlite,
 }
 
-const NOT_A_SNAPSHOT: &str = "a pickle, but no memory snapshot: it has no list of segments";
+impl Encoding {
+    /// Describes a file of this encoding that is something else.
+    fn not_a_snapshot(self) -> &'static str {
+        match self {
+            Self::Pickle => "a pickle, but no memory snapshot: it has no list of segments",
+            Self::Sqlite => {
+                "a SQLite database, but no memory snapshot: no row of its table `segments` has a size"
+            }
+        }
+    }
+}
+
+/// Reads a snapshot; the error describes the problem.
+pub(crate) fn read(
+    encoding: Encoding,
+    input: JsonInput,
+    advance: &dyn Fn(u64),
+) -> Result<Dump, String> {
+    let mut issues = Issues::default();
+    let (graph, bytes) = match encoding {
+        Encoding::Pickle => pickle::read(input, advance).map_err(|problem| problem.to_string())?,
+        Encoding::Sqlite => {
+            let database = database::read(input, advance)?;
+            issues.add_many(Issue::SnapshotEntry, database.skipped_rows);
+            (database.graph, database.bytes)
+        }
+    };
+    Reader::new(graph, bytes, issues).read(encoding.not_a_snapshot())
+}
 
 struct Reader {
     graph: Graph,
@@ -78,7 +110,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(mut graph: Graph, bytes: u64) -> Self {
+    fn new(mut graph: Graph, bytes: u64, issues: Issues) -> Self {
         let strings = std::mem::take(&mut graph.strings);
         Self {
             keys: Keys::new(&strings),
@@ -89,7 +121,7 @@ impl Reader {
             strings,
             bytes,
             stacks: Stacks::default(),
-            issues: Issues::default(),
+            issues,
             segments: SnapshotSegments::default(),
             blocks: SnapshotBlocks::default(),
             events: SnapshotEvents::default(),
@@ -98,7 +130,7 @@ impl Reader {
         }
     }
 
-    fn read(mut self) -> Result<Dump, String> {
+    fn read(mut self, not_a_snapshot: &str) -> Result<Dump, String> {
         let root = self.graph.root();
         let mut top = Entry::new();
         let segments = if top.read(&self.graph, &self.keys, root) {
@@ -106,16 +138,16 @@ impl Reader {
                 .iter()
                 .any(|&key| top.list(&self.graph, key).is_some());
             if !is_snapshot {
-                return Err(NOT_A_SNAPSHOT.to_owned());
+                return Err(not_a_snapshot.to_owned());
             }
             top.list(&self.graph, Key::Segments)
         } else {
-            Some(as_list(&self.graph, root).ok_or(NOT_A_SNAPSHOT)?)
+            Some(as_list(&self.graph, root).ok_or(not_a_snapshot)?)
         };
         if let Some(list) = segments {
             self.read_segments(list);
             if self.segments.is_empty() && self.graph.len(list) > 0 {
-                return Err(NOT_A_SNAPSHOT.to_owned());
+                return Err(not_a_snapshot.to_owned());
             }
         }
         let has_segments = !self.segments.is_empty();

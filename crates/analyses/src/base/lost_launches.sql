@@ -1,0 +1,42 @@
+--! question = "Which launches of kernels have no work on the device in the trace?"
+--! row = "one launch of a kernel that no device activity belongs to; launches that a graph captures, which do not run, are left out"
+--! window = "recording"
+--! needs = ["runtime_calls"]
+--! order = ["rank", "ts_ns", "event_id"]
+--! [columns]
+--! rank = "rank"
+--! event_id = "the launching call"
+--! name = "name of the call"
+--! step = "step that runs then; absent outside of steps"
+--! ts_ns = { doc = "start of the call", unit = "ns" }
+-- In a healthy trace there are none, so only these calls and the bounds of captures are sorted. A recording may begin or end
+-- inside a capture: its first end then has no begin, or its last begin no end.
+WITH calls AS (
+    SELECT
+        rank, event_id, name, step, ts_ns,
+        CASE WHEN name LIKE '%StreamBeginCapture%' THEN 1 ELSE 0 END AS begins,
+        CASE WHEN name LIKE '%StreamEndCapture%' THEN 1 ELSE 0 END AS ends
+    FROM runtime_calls
+    WHERE (device_events = 0 AND name LIKE '%Launch%Kernel%')
+        OR name LIKE '%StreamBeginCapture%'
+        OR name LIKE '%StreamEndCapture%'
+),
+counted AS (
+    SELECT
+        *,
+        running_sum!(begins - ends, PARTITION BY rank ORDER BY ts_ns, event_id) AS open_count
+    FROM calls
+),
+-- The most captures that ended before and after, counted from the first call on, less those that began.
+bounded AS (
+    SELECT
+        *,
+        running_max!(-open_count, PARTITION BY rank ORDER BY ts_ns, event_id) AS ended_before_count,
+        running_max!(-open_count, PARTITION BY rank ORDER BY ts_ns DESC, event_id DESC) AS ended_after_count
+    FROM counted
+)
+SELECT rank, event_id, name, step, ts_ns
+FROM bounded
+WHERE begins = 0 AND ends = 0
+    AND open_count + greatest(ended_before_count, 0) <= 0
+    AND ended_after_count + open_count <= 0

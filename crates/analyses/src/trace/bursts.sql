@@ -1,0 +1,36 @@
+--! question = "Did the profiler deliver the device's work in one burst, long after its launches?"
+--! row = "one rank: work that was launched before anything ran"
+--! window = "recording"
+--! needs = ["device_work", "steps"]
+--! order = ["rank"]
+--! requires = ["device_activity"]
+--! when_empty = "the trace holds no device activity: record the device too (activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"
+--! [columns]
+--! rank = "rank"
+--! launched_count = { doc = "kernels, copies and fills whose launch is known", unit = "count", metric = "rank" }
+--! waiting_count = { doc = "of these, work that was launched before the first work of the device starts", unit = "count", metric = "rank" }
+--! wait_ns = { doc = "from the first known launch to that start; absent without known launches", unit = "ns", metric = "rank" }
+--! step_count = { doc = "steps of the rank", unit = "count", metric = "rank" }
+--! burst_ratio = { doc = "share of waiting_count; 0 if wait_ns is below 1 ms, or without two steps", unit = "ratio", metric = "rank" }
+-- A device starts what is launched within microseconds, unless it is busy: and while it is busy with work from before the
+-- recording, only so much is launched as its queue holds.
+WITH firsts AS (
+    SELECT rank, min(ts_ns) AS first_ns, min(launch_ts_ns) AS first_launch_ns FROM device_work GROUP BY rank
+),
+work AS (
+    SELECT
+        w.rank, min(f.first_ns - f.first_launch_ns) AS wait_ns,
+        count(w.launch_ts_ns) AS launched_count,
+        count_if!(coalesce(w.launch_ts_ns < f.first_ns, false)) AS waiting_count
+    FROM device_work w
+    JOIN firsts f ON f.rank = w.rank
+    GROUP BY w.rank
+),
+marked AS (
+    SELECT rank, count(*) AS step_count FROM steps WHERE source <> 'trace' GROUP BY rank
+)
+SELECT
+    w.rank, w.launched_count, w.waiting_count, w.wait_ns, coalesce(m.step_count, 0) AS step_count,
+    CASE WHEN w.wait_ns >= 1000000 AND m.step_count >= 2 THEN ratio!(w.waiting_count, w.launched_count) ELSE 0 END AS burst_ratio
+FROM work w
+LEFT JOIN marked m ON m.rank = w.rank

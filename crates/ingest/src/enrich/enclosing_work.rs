@@ -1,0 +1,155 @@
+//! Drops device activities that enclose many others of their stream: a stream runs one thing after the other, so their times
+//! are wrong.
+//!
+//! A profiler that loses the end of a kernel may write one as long as the recording. That one event would hide all idle time.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use trace_model::column::{NULL_I32, NULL_I64};
+
+use crate::timeline::columns::Columns;
+use crate::warnings::Issue;
+
+/// Activities of other calls that an activity with wrong times encloses, of those that start next on its stream.
+const MIN_ENCLOSED: usize = 10;
+const MAX_COMPARED: usize = 32;
+/// It lasts for at least one part in two of the time in which its stream has work.
+const EXTENT_PARTS: i64 = 2;
+
+/// A device and a stream on it.
+type Stream = (i32, i32);
+
+/// When a stream has work.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    start_ns: i64,
+    end_ns: i64,
+    longest_ns: i64,
+    count: usize,
+}
+
+impl Extent {
+    fn may_hold_enclosing(&self) -> bool {
+        self.count > MIN_ENCLOSED && is_most_of(self.longest_ns, self)
+    }
+}
+
+fn is_most_of(dur_ns: i64, extent: &Extent) -> bool {
+    dur_ns.saturating_mul(EXTENT_PARTS) >= extent.end_ns - extent.start_ns
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum WorkTable {
+    Kernels,
+    Memcpys,
+    Memsets,
+}
+
+/// A row of one of the tables. Of two that start at once, the longer one comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Activity {
+    stream: Stream,
+    ts_ns: i64,
+    end_ns: std::cmp::Reverse<i64>,
+    table: WorkTable,
+    row: usize,
+    correlation: i64,
+}
+
+impl Activity {
+    /// Returns whether another activity runs inside this one, and a different call launched it: the nodes of one graph may
+    /// run side by side.
+    fn encloses(&self, other: &Self) -> bool {
+        other.end_ns.0 <= self.end_ns.0
+            && other.correlation != self.correlation
+            && other.correlation != NULL_I64
+    }
+}
+
+/// Calls `$each` with the stream, start, duration, correlation, table and row of each activity whose stream is known.
+macro_rules! for_each_activity {
+    ($columns:ident, $each:expr) => {
+        for_each_activity!(@ $columns, $each, kernels = Kernels, memcpys = Memcpys, memsets = Memsets);
+    };
+    (@ $columns:ident, $each:expr, $($table:ident = $name:ident),+) => { $(
+        let t = &$columns.$table;
+        for row in 0..t.len() {
+            let stream = (t.device.get(row), t.stream.get(row));
+            if stream.0 != NULL_I32 && stream.1 >= 0 {
+                $each(stream, t.ts_ns.get(row), t.dur_ns.get(row), t.correlation.get(row), WorkTable::$name, row);
+            }
+        }
+    )+ };
+}
+
+/// Drops such activities. Takes linear time, and where a stream has activities that long, the time to sort its activities.
+pub(super) fn drop(columns: &mut Columns) {
+    let extents = extents(columns);
+    if !extents.values().any(Extent::may_hold_enclosing) {
+        return;
+    }
+    let wrong = enclosing(&activities(columns, &extents), &extents);
+    if wrong.is_empty() {
+        return;
+    }
+    macro_rules! take {
+        ($($table:ident = $name:ident),+) => { $(
+            let t = &columns.$table;
+            let is_kept = |&row: &usize| !wrong.contains(&(WorkTable::$name, row));
+            let rows: Vec<usize> = (0..t.len()).filter(is_kept).collect();
+            if rows.len() < t.len() {
+                columns.$table = t.take(&rows);
+            }
+        )+ };
+    }
+    take!(kernels = Kernels, memcpys = Memcpys, memsets = Memsets);
+    columns.issues.add_many(Issue::EnclosingWork, wrong.len() as u64);
+}
+
+fn extents(columns: &Columns) -> FxHashMap<Stream, Extent> {
+    let mut extents: FxHashMap<Stream, Extent> = FxHashMap::default();
+    let mut add = |stream: Stream, ts_ns: i64, dur_ns: i64, _: i64, _: WorkTable, _: usize| {
+        let new = Extent { start_ns: ts_ns, end_ns: ts_ns, longest_ns: 0, count: 0 };
+        let extent = extents.entry(stream).or_insert(new);
+        extent.start_ns = extent.start_ns.min(ts_ns);
+        extent.end_ns = extent.end_ns.max(ts_ns + dur_ns);
+        extent.longest_ns = extent.longest_ns.max(dur_ns);
+        extent.count += 1;
+    };
+    for_each_activity!(columns, add);
+    extents
+}
+
+/// The activities of the streams that may hold one with wrong times, in order.
+fn activities(columns: &Columns, extents: &FxHashMap<Stream, Extent>) -> Vec<Activity> {
+    let mut activities = Vec::new();
+    let mut add = |stream: Stream, ts_ns: i64, dur_ns: i64, correlation, table, row| {
+        if extents.get(&stream).is_some_and(Extent::may_hold_enclosing) {
+            let end_ns = std::cmp::Reverse(ts_ns + dur_ns);
+            activities.push(Activity { stream, ts_ns, end_ns, table, row, correlation });
+        }
+    };
+    for_each_activity!(columns, add);
+    activities.sort_unstable();
+    activities
+}
+
+/// Table and row of the activities with wrong times.
+fn enclosing(
+    activities: &[Activity],
+    extents: &FxHashMap<Stream, Extent>,
+) -> FxHashSet<(WorkTable, usize)> {
+    let mut wrong = FxHashSet::default();
+    for of_stream in activities.chunk_by(|a, b| a.stream == b.stream) {
+        let Some(extent) = extents.get(&of_stream[0].stream) else { continue };
+        for (at, activity) in of_stream.iter().enumerate() {
+            if !is_most_of(activity.end_ns.0 - activity.ts_ns, extent) {
+                continue;
+            }
+            let next = of_stream[at + 1..].iter().take(MAX_COMPARED);
+            if next.filter(|other| activity.encloses(other)).count() >= MIN_ENCLOSED {
+                wrong.insert((activity.table, activity.row));
+            }
+        }
+    }
+    wrong
+}
