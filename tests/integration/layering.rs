@@ -34,7 +34,7 @@ const GUARDED: &[(&str, &[&str])] = &[
     // `cluster` hands plans to Ballista.
     ("datafusion", &["query", "cluster"]),
     ("datafusion-proto", &["query", "cluster"]),
-    ("prost", &["query", "cluster"]),
+    ("prost", &["query", "cluster", "ingest"]),
     ("ballista-core", &["cluster"]),
     ("ballista-executor", &["cluster"]),
     ("ballista-scheduler", &["cluster"]),
@@ -68,11 +68,12 @@ const GUARDED: &[(&str, &[&str])] = &[
 const NOT_PUBLISHED: &[&str] = &["cluster", "fuzz-targets", "python"];
 
 /// Files of `ingest` that may name the modules of Kineto, below `src/`: the list of formats, the fallback for files of no known
-/// format, Composer, whose files are Chrome traces, and what copies parts of Chrome traces.
+/// format, Composer, whose files are Chrome traces, Perfetto, whose events become those of Chrome traces, and what copies parts of Chrome traces.
 const USERS_OF_KINETO: &[&str] = &[
     "formats/composer/",
     "formats/kineto/",
     "formats/mod.rs",
+    "formats/perfetto/",
     "formats/recognize.rs",
     "trace_writer/",
 ];

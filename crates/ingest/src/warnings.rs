@@ -81,6 +81,21 @@ issues! {
         "several host calls of a process share a correlation id: device work was linked to the last one before it";
     SharedCorrelation = "shared-correlation",
         "calls of several processes share correlation ids: device work was linked to none where times, kinds and devices leave several processes";
+    TruncatedPackets = "truncated-packets",
+        "the trace ends in the middle of a packet, or is damaged there: only the packets before were read; copy or record the file again";
+    MalformedPacket = "malformed-packet", "packets, or parts of them, that are no valid protocol buffers were skipped";
+    DamagedBundle = "damaged-bundle", "compressed packets that are cut or damaged: only the packets before were read";
+    ZstdPackets = "zstd-packets", "packets that are compressed with zstd were not read: record without compression";
+    LostPackets = "lost-packets",
+        "packets were lost while the trace was recorded, and events that refer to them were dropped: record with a larger buffer";
+    MissingDeclaration = "missing-declaration",
+        "events refer to names or to other events that the trace does not hold: they were read without";
+    ManyDeclarations = "many-declarations", "declarations of names, tracks and counters beyond any usual number were dropped";
+    UnknownClock = "unknown-clock", "times on clocks that the trace does not relate to its own: these events were dropped";
+    UnknownTrack = "unknown-track", "events on tracks that the trace does not describe: their process is unknown";
+    DeepArgument = "deep-argument", "arguments that are nested too deeply, or not plain values, were left out";
+    IncrementalCounter = "incremental-counter", "samples of counters that are written as differences, or without a value, were dropped";
+    UnmatchedEnd = "unmatched-end", "ends of slices that did not begin were dropped";
     OperatorTimesOnDevice = "operator-times-on-device",
         "operators have times on the device, measured between two events before and after each (torch before 1.8): they may include waits of the device for the host";
 }

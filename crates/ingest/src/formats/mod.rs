@@ -12,6 +12,7 @@ pub(crate) mod importer;
 mod kernel_annotations;
 pub(crate) mod kineto;
 mod memory;
+mod perfetto;
 mod pickle;
 pub(crate) mod recognize;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use importer::{Descriptor, Importer};
 pub(crate) static IMPORTERS: &[&dyn Importer] = &[
     &kineto::Kineto,
     &composer::Composer,
+    &perfetto::Perfetto,
     &execution::ExecutionTrace,
     &determined::Determined(determined::Form::Json),
     &determined::Determined(determined::Form::Csv),

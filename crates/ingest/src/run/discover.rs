@@ -1,11 +1,13 @@
 //! Finds the files of a run by content.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
 use trace_model::Warning;
 
 use super::attachment::TimelineState;
+use super::rank_from_name::recording_name;
 use crate::error::Error;
 use crate::formats::head::Head;
 use crate::formats::importer::{Importer, SearchScope};
@@ -19,6 +21,12 @@ use crate::input::storage::{self, Entry, File, Folder, Place};
 use crate::options::Options;
 use crate::parquet::manifest;
 use crate::warnings::run_warning;
+
+/// Code of the warning about a trace that holds the same recording as another one.
+pub(crate) const SECOND_COPY: &str = "second-copy";
+
+/// Files that a warning names.
+const SHOWN_FILES: usize = 3;
 
 /// Files whose first bytes are read to find a timeline among them.
 const HEADS_AT_ONCE: usize = 16;
@@ -69,6 +77,7 @@ pub(crate) fn find_part(
         storage::read_heads(selected, HEAD_BYTES, |entry, head| {
             classify_file(entry, head, &listed, SearchedFiles::All, &mut found)
         })?;
+        leave_out_second_copies(&mut found);
         let (name, root) = (run.to_string(), run.root().to_string());
         return Ok(FoundRun { name, root, files: found, is_file: false });
     }
@@ -141,6 +150,8 @@ pub(crate) struct DiscoveredFiles {
     pub(crate) skipped: Vec<String>,
     /// Metrics in folders below other metrics.
     pub(crate) nested_metrics: Vec<String>,
+    /// Traces in Perfetto's format that are beside the same recording as JSON.
+    pub(crate) second_copies: Vec<String>,
     /// The folder and its manifest, if it is an export: then there is nothing else.
     pub(crate) export: Option<(Folder, File)>,
     manifest: Option<File>,
@@ -280,6 +291,7 @@ fn discover(run: Place, name: &str, pattern: Option<&Pattern>) -> Result<Discove
         };
         folders = below;
     }
+    leave_out_second_copies(&mut found);
     if found.traces.is_empty() {
         if let Some((file, error)) = found.unreadable {
             return Err(Error::read(format!("{}/{file}", name.trim_end_matches('/')), error));
@@ -375,16 +387,47 @@ fn paths(files: &[Entry]) -> Vec<String> {
     files.iter().map(|entry| entry.name.clone()).collect()
 }
 
-/// Names metrics that were not read because folders above them hold metrics too.
-pub(crate) fn nested_metrics_warning(files: &[String]) -> Option<Warning> {
-    const SHOWN: usize = 3;
+/// Leaves out traces in Perfetto's format where the folder holds the same recording as JSON, which says more: `a.pftrace` beside
+/// `a.json.gz`.
+fn leave_out_second_copies(found: &mut DiscoveredFiles) {
+    let is_of = |file: &InputFile, format| file.importer.descriptor().name == format;
+    let as_json: BTreeSet<String> = found
+        .traces
+        .iter()
+        .filter(|file| is_of(file, "kineto"))
+        .map(|file| recording_name(&file.file).to_owned())
+        .collect();
+    let is_second =
+        |file: &InputFile| is_of(file, "perfetto") && as_json.contains(recording_name(&file.file));
+    let (second, kept) = std::mem::take(&mut found.traces).into_iter().partition(is_second);
+    found.traces = kept;
+    let second: Vec<InputFile> = second;
+    found.second_copies.extend(second.into_iter().map(|file| file.file));
+}
+
+/// Names traces that were not read because the run holds the same recordings as JSON.
+pub(crate) fn second_copies_warning(files: &[String]) -> Option<Warning> {
     if files.is_empty() {
         return None;
     }
-    let more = if files.len() > SHOWN { ", ..." } else { "" };
+    let more = if files.len() > SHOWN_FILES { ", ..." } else { "" };
+    let message = format!(
+        "traces in Perfetto's format beside the same recording as JSON, which was read because it holds more: {}{more}",
+        files[..files.len().min(SHOWN_FILES)].join(", ")
+    );
+    let warning = run_warning(SECOND_COPY, String::new(), message);
+    Some(Warning { count: files.len() as u64, ..warning })
+}
+
+/// Names metrics that were not read because folders above them hold metrics too.
+pub(crate) fn nested_metrics_warning(files: &[String]) -> Option<Warning> {
+    if files.is_empty() {
+        return None;
+    }
+    let more = if files.len() > SHOWN_FILES { ", ..." } else { "" };
     let message = format!(
         "metrics in folders below other metrics were not read, because they most likely hold the same data: {}{more}",
-        files[..files.len().min(SHOWN)].join(", ")
+        files[..files.len().min(SHOWN_FILES)].join(", ")
     );
     let warning = run_warning("metrics-below", String::new(), message);
     Some(Warning { count: files.len() as u64, ..warning })

@@ -23,10 +23,18 @@ pub(crate) fn rank_from_file_name(file: &str) -> Option<i32> {
 /// name.
 pub(crate) fn worker_name(file: &str) -> &str {
     let stem = file.strip_suffix(".gz").unwrap_or(file);
-    let stem = stem.strip_suffix(".pt.trace.json").unwrap_or(stem);
+    let without = |ending| stem.strip_suffix(ending);
+    let stem = without(".pt.trace.json").or_else(|| without(".pt.trace.pftrace")).unwrap_or(stem);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let parts = stem.rsplit_once('.').or_else(|| stem.rsplit_once("_cycle"));
     parts.filter(|(_, number)| is_number(number)).map_or(stem, |(worker, _)| worker)
+}
+
+/// The name of a file without the endings that state its format: files of one recording differ in them only.
+pub(crate) fn recording_name(file: &str) -> &str {
+    const ENDINGS: [&str; 3] = [".json", ".pftrace", ".perfetto-trace"];
+    let stem = file.strip_suffix(".gz").unwrap_or(file);
+    ENDINGS.into_iter().find_map(|ending| stem.strip_suffix(ending)).unwrap_or(stem)
 }
 
 /// The number at the end of a worker name: `node0_3` is 3. It may be a rank or a process id.
@@ -77,9 +85,12 @@ mod tests {
     fn worker_name_strips_time_and_suffixes() {
         assert_eq!(worker_name("worker0.1623143089861.pt.trace.json.gz"), "worker0");
         assert_eq!(worker_name("node0_3.17952.pt.trace.json"), "node0_3");
+        assert_eq!(worker_name("node0_3.17952.pt.trace.pftrace"), "node0_3");
         assert_eq!(worker_name("rank3_cycle12.pt.trace.json.gz"), "rank3");
         assert_eq!(worker_name("motor_cycle.pt.trace.json"), "motor_cycle");
         assert_eq!(worker_name("eager_trace.json"), "eager_trace.json");
+        assert_eq!(recording_name("a/x.pt.trace.json.gz"), recording_name("a/x.pt.trace.pftrace"));
+        assert_ne!(recording_name("a/x.json"), recording_name("b/x.pftrace"));
         assert_eq!(trailing_number("node0_3"), Some(3));
         assert_eq!(trailing_number("host"), None);
     }

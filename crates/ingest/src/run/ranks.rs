@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::{SPLIT_RANK, Warning};
 
+use super::discover::SECOND_COPY;
 use super::rank_from_name;
 use super::rank_trace::RankTrace;
 use crate::error::Error;
@@ -176,6 +177,7 @@ pub(crate) fn cycles<T: Timeline>(
         let (start, end) = m.trace.extent();
         (base.saturating_add(start), base.saturating_add(end))
     };
+    files = without_second_copies(rank, files, warnings);
     files.sort_by(|a, b| (time(a), &a.file).cmp(&(time(b), &b.file)));
     let mut cycles: Vec<RankTrace<T>> = Vec::new();
     for trace in files {
@@ -187,6 +189,34 @@ pub(crate) fn cycles<T: Timeline>(
         }
     }
     cycles
+}
+
+/// Leaves out traces in Perfetto's format that overlap with JSON of the same rank: of two exports of one recording, JSON holds
+/// more.
+fn without_second_copies<T: Timeline>(
+    rank: i32,
+    files: Vec<RankTrace<T>>,
+    warnings: &mut Vec<Warning>,
+) -> Vec<RankTrace<T>> {
+    let is_second = |trace: &RankTrace<T>| trace.trace.format() == "perfetto";
+    let (second, mut kept): (Vec<_>, Vec<_>) = files.into_iter().partition(is_second);
+    for trace in second {
+        let overlaps = |json: &&RankTrace<T>| {
+            let spans = span(&trace.trace).zip(span(&json.trace));
+            let is_at_once = spans.is_some_and(|(a, b)| a.0 < b.1 && b.0 < a.1);
+            json.trace.format() == "kineto" && is_at_once
+        };
+        let Some(json) = kept.iter().find(overlaps) else {
+            kept.push(trace);
+            continue;
+        };
+        let message = format!(
+            "skipped: in Perfetto's format, holds rank {rank} at the same time as {}, which was read because JSON holds more",
+            json.file
+        );
+        warnings.push(run_warning(SECOND_COPY, trace.file, message));
+    }
+    kept
 }
 
 /// The warning about a trace that is skipped because `read`, of the same rank, overlaps with it.

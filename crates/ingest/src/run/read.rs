@@ -8,7 +8,7 @@ use trace_model::{Dataset, RunInfo, TableSet, Warning};
 
 use super::attachment::{AttachedFiles, Attachment, AttachmentKind, RunBuilder, RunContext};
 use super::clock;
-use super::discover::{FoundRun, InputFile, nested_metrics_warning};
+use super::discover::{FoundRun, InputFile, nested_metrics_warning, second_copies_warning};
 use super::distinct_runs::distinct_runs;
 use super::graph_captures::GraphCaptures;
 use super::parse::parse_file;
@@ -293,6 +293,7 @@ fn group_by_kind(
     }
     warnings.extend(skipped_warning(&files.skipped));
     warnings.extend(nested_metrics_warning(&files.nested_metrics));
+    warnings.extend(second_copies_warning(&files.second_copies));
     let attachments = kinds.into_iter().map(|(kind, files)| (kind.create)(files)).collect();
     Ok(FilesByKind { traces, attachments, warnings })
 }

@@ -5,6 +5,7 @@ use trace_model::tables::{RecordedCapabilities, RecordedCapability};
 use trace_model::{Capabilities, Capability, StrId, Strings, TableSet};
 
 use super::kernel_name::UNKNOWN_COPY;
+use super::metadata::DeviceProperties;
 use super::trace::Trace;
 
 impl Trace {
@@ -39,7 +40,11 @@ impl Trace {
         let states_direction = |&kind: &StrId| columns.strings.get(kind) != UNKNOWN_COPY;
         let has_directions = kinds.is_empty() || kinds.iter().any(states_direction);
         hold(Capability::CopyDirections, self.has_device_work() && has_directions);
-        hold(Capability::DeviceProperties, !self.metadata.devices.is_empty());
+        // The name of an architecture alone says neither.
+        let devices = &self.metadata.devices;
+        let states_size =
+            |d: &DeviceProperties| d.total_memory_bytes.is_some() || d.sm_count.is_some();
+        hold(Capability::DeviceProperties, devices.iter().any(states_size));
         hold(Capability::ProcessorProperties, self.metadata.processor.is_some());
         hold(Capability::Steps, self.found.real_steps > 0);
         hold(Capability::ForwardBackwardLinks, ops.forward_op.0.iter().any(is_known));

@@ -23,7 +23,7 @@ macro_rules! arg_keys {
             }
 
             /// The argument of this name.
-            pub(super) fn from_key(key: &[u8]) -> Option<Self> {
+            pub(crate) fn from_key(key: &[u8]) -> Option<Self> {
                 match key {
                     $($($text)|+ => Some(Self::$key),)+
                     _ => None,
@@ -101,7 +101,7 @@ impl<'a> Args<'a> {
         Self { present: 0, slots: [b""; Arg::COUNT], others: Vec::new() }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.present = 0;
         self.others.clear();
     }
@@ -168,7 +168,7 @@ impl<'a> Args<'a> {
         args
     }
 
-    pub(super) fn set(&mut self, arg: Arg, value: &'a [u8]) {
+    pub(crate) fn set(&mut self, arg: Arg, value: &'a [u8]) {
         self.present |= arg.bit();
         self.slots[arg as usize] = value;
     }

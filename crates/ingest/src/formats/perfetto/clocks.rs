@@ -1,0 +1,189 @@
+//! Converts times of packets to one clock: the trace's own, in nanoseconds.
+
+use rustc_hash::FxHashMap;
+
+use super::schema::ClockSnapshot;
+
+/// Clocks with fixed numbers.
+const REALTIME: u32 = 1;
+const BOOTTIME: u32 = 6;
+
+/// Numbers of clocks that mean another clock in each sequence.
+const OF_SEQUENCE: std::ops::RangeInclusive<u32> = 64..=127;
+
+/// Snapshots of a clock that are kept.
+const MAX_SNAPSHOTS: usize = 1 << 16;
+
+/// Clocks that are kept.
+const MAX_CLOCKS: usize = 1 << 16;
+
+/// A clock: of the trace (sequence 0), or of one sequence.
+type ClockKey = (u32, u32);
+
+/// A clock that is not the trace's own.
+#[derive(Debug, Default)]
+struct Clock {
+    unit_ns: u64,
+    /// For a clock whose times count from the packet before: the time of that packet.
+    last_ns: Option<i64>,
+    /// Time on this clock, and what must be added to get the trace's own, by time.
+    offsets: Vec<(i64, i64)>,
+}
+
+/// The clocks of a trace.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    trace_clock: u32,
+    others: FxHashMap<ClockKey, Clock>,
+    /// First moment that both the trace's own clock and that of the calendar show: nanoseconds of each.
+    calendar: Option<(i64, i64)>,
+}
+
+impl Clocks {
+    pub(super) fn new() -> Self {
+        Self { trace_clock: BOOTTIME, others: FxHashMap::default(), calendar: None }
+    }
+
+    /// What must be added to times of the trace to get nanoseconds since 1970, if the trace says it.
+    pub(super) fn calendar_offset_ns(&self) -> Option<i64> {
+        let (trace_ns, calendar_ns) = self.calendar?;
+        calendar_ns.checked_sub(trace_ns)
+    }
+
+    /// Reads a snapshot in a packet of a sequence. Returns how many clocks were not kept.
+    pub(super) fn add(&mut self, sequence: u32, snapshot: &ClockSnapshot) -> u64 {
+        if let Some(clock) = snapshot.trace_clock.filter(|_| self.others.is_empty()) {
+            self.trace_clock = clock;
+        }
+        let unit = |unit_ns: u64| unit_ns.max(1);
+        let ns = |timestamp: u64, unit_ns: u64| {
+            i64::try_from(timestamp.saturating_mul(unit(unit_ns))).unwrap_or(i64::MAX)
+        };
+        let of = |clock: u32| snapshot.clocks.iter().find(|reading| reading.clock == clock);
+        // The moment on the trace's own clock, from a clock that is known if the snapshot leaves that out.
+        let own = of(self.trace_clock).map(|reading| ns(reading.timestamp, reading.unit_ns));
+        let own = own.or_else(|| {
+            snapshot.clocks.iter().find_map(|reading| {
+                let at = ns(reading.timestamp, reading.unit_ns);
+                let clock = self.others.get(&key(sequence, reading.clock))?;
+                clock.to_trace(at)
+            })
+        });
+        let Some(own_ns) = own else { return snapshot.clocks.len() as u64 };
+        if let Some(calendar) = of(REALTIME) {
+            let calendar_ns = ns(calendar.timestamp, calendar.unit_ns);
+            self.calendar.get_or_insert((own_ns, calendar_ns));
+        }
+        let mut dropped = 0;
+        for reading in snapshot.clocks.iter().filter(|r| r.clock != self.trace_clock) {
+            let clock_ns = ns(reading.timestamp, reading.unit_ns);
+            let key = key(sequence, reading.clock);
+            let Some(offset_ns) = own_ns.checked_sub(clock_ns) else {
+                dropped += 1;
+                continue;
+            };
+            if self.others.len() >= MAX_CLOCKS && !self.others.contains_key(&key) {
+                dropped += 1;
+                continue;
+            }
+            let clock = self.others.entry(key).or_default();
+            clock.unit_ns = unit(reading.unit_ns);
+            clock.last_ns = reading.is_incremental.then_some(clock_ns);
+            let at = clock.offsets.partition_point(|&(from_ns, _)| from_ns <= clock_ns);
+            if clock.offsets.len() < MAX_SNAPSHOTS {
+                clock.offsets.insert(at, (clock_ns, offset_ns));
+            } else {
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// The time of a packet of a sequence on the trace's own clock; `None` if the clock is unknown, or the time out of range.
+    #[inline]
+    pub(super) fn trace_ns(
+        &mut self,
+        sequence: u32,
+        clock: Option<u32>,
+        timestamp: u64,
+    ) -> Option<i64> {
+        let number = clock.unwrap_or(self.trace_clock);
+        if number == self.trace_clock {
+            return i64::try_from(timestamp).ok();
+        }
+        let clock = self.others.get_mut(&key(sequence, number))?;
+        let mut ns = i64::try_from(timestamp.checked_mul(clock.unit_ns)?).ok()?;
+        if let Some(last_ns) = &mut clock.last_ns {
+            ns = last_ns.checked_add(ns)?;
+            *last_ns = ns;
+        }
+        clock.to_trace(ns)
+    }
+}
+
+impl Clock {
+    /// A time of this clock on the trace's own, by the last snapshot before it.
+    fn to_trace(&self, ns: i64) -> Option<i64> {
+        let after = self.offsets.partition_point(|&(from_ns, _)| from_ns <= ns);
+        let (_, offset_ns) = self.offsets.get(after.saturating_sub(1))?;
+        ns.checked_add(*offset_ns)
+    }
+}
+
+fn key(sequence: u32, clock: u32) -> ClockKey {
+    if OF_SEQUENCE.contains(&clock) { (sequence, clock) } else { (0, clock) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::perfetto::schema::ClockReading;
+
+    fn reading(clock: u32, timestamp: u64) -> ClockReading {
+        ClockReading { clock, timestamp, ..ClockReading::default() }
+    }
+
+    fn snapshot(clocks: Vec<ClockReading>) -> ClockSnapshot {
+        ClockSnapshot { clocks, trace_clock: None }
+    }
+
+    #[test]
+    fn times_are_those_of_the_last_snapshot_before() {
+        let mut clocks = Clocks::new();
+        assert_eq!(clocks.trace_ns(1, None, 5), Some(5));
+        assert_eq!(clocks.trace_ns(1, Some(3), 5), None, "no snapshot yet");
+        assert_eq!(clocks.add(1, &snapshot(vec![reading(BOOTTIME, 100), reading(3, 40)])), 0);
+        assert_eq!(clocks.add(1, &snapshot(vec![reading(BOOTTIME, 1000), reading(3, 945)])), 0);
+        let at = |clocks: &mut Clocks, ns| clocks.trace_ns(7, Some(3), ns);
+        assert_eq!(at(&mut clocks, 39), Some(99));
+        assert_eq!(at(&mut clocks, 50), Some(110));
+        assert_eq!(at(&mut clocks, 950), Some(1005));
+        assert_eq!(clocks.trace_ns(1, Some(9), 5), None);
+        assert_eq!(clocks.trace_ns(1, None, u64::MAX), None);
+        // Without the trace's own clock, a known one says when the snapshot was.
+        clocks.add(1, &snapshot(vec![reading(3, 950), reading(4, 7)]));
+        assert_eq!(clocks.trace_ns(1, Some(4), 8), Some(1006));
+        assert_eq!(clocks.add(1, &snapshot(vec![reading(9, 1)])), 1, "nothing to compare with");
+    }
+
+    #[test]
+    fn a_clock_of_a_sequence_counts_from_the_packet_before() {
+        let mut clocks = Clocks::new();
+        let incremental =
+            ClockReading { clock: 64, timestamp: 20, is_incremental: true, unit_ns: 1000 };
+        clocks.add(1, &snapshot(vec![reading(BOOTTIME, 500_000), incremental]));
+        assert_eq!(clocks.trace_ns(1, Some(64), 5), Some(505_000));
+        assert_eq!(clocks.trace_ns(1, Some(64), 2), Some(507_000));
+        assert_eq!(clocks.trace_ns(2, Some(64), 2), None, "a clock of another sequence");
+        assert_eq!(clocks.trace_ns(1, Some(64), u64::MAX), None);
+    }
+
+    #[test]
+    fn the_calendar_is_that_of_the_first_snapshot_with_both() {
+        let mut clocks = Clocks::new();
+        assert_eq!(clocks.calendar_offset_ns(), None);
+        clocks.add(0, &snapshot(vec![reading(BOOTTIME, 10), reading(REALTIME, 1010)]));
+        clocks.add(0, &snapshot(vec![reading(BOOTTIME, 20), reading(REALTIME, 5020)]));
+        assert_eq!(clocks.calendar_offset_ns(), Some(1000));
+    }
+}

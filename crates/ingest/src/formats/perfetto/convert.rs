@@ -1,0 +1,145 @@
+//! Converts events in parallel.
+
+use rayon::prelude::*;
+
+use super::drafts::{Drafts, Stage, Wait};
+use super::slices::Mark;
+use super::state::{EventKind, Pending, State};
+use super::{counters, render_stage, track_event};
+use crate::formats::kineto::event_columns::EventSink;
+use crate::input::limits::window;
+use crate::timeline::columns::{Columns, Known};
+use crate::warnings::Issue;
+
+/// Events whose texts share memory.
+const CHUNK: usize = 256;
+/// Bytes of text above which no more events are added to a chunk.
+const MAX_CHUNK_TEXT: usize = window(1 << 20);
+/// Events from which on a thread of its own pays off.
+const MIN_EVENTS_PER_THREAD: usize = window(2 << 10);
+/// Parts at most.
+const MAX_PARTS: usize = 32;
+/// Bytes of strings above which a part drops them: the columns of the file have them all.
+const MAX_STRINGS: usize = window(4 << 20);
+
+/// What events were converted to.
+pub(super) struct Converted {
+    pub(super) columns: Columns,
+    pub(super) marks: Vec<Mark>,
+    pub(super) stages: Vec<Stage>,
+    pub(super) waits: Vec<Wait>,
+    /// GPUs with their architectures.
+    pub(super) architectures: Vec<(i64, Vec<u8>)>,
+    parts: Vec<Part>,
+}
+
+/// One of the parts that waiting events are cut into, again and again: what it learned of names stays.
+struct Part {
+    sink: EventSink,
+    known: Known,
+    marks: Vec<Mark>,
+    stages: Vec<Stage>,
+    waits: Vec<Wait>,
+    architectures: Vec<(i64, Vec<u8>)>,
+}
+
+impl Part {
+    fn new() -> Self {
+        Self {
+            sink: EventSink::new(),
+            known: Known::default(),
+            marks: Vec::new(),
+            stages: Vec::new(),
+            waits: Vec::new(),
+            architectures: Vec::new(),
+        }
+    }
+
+    fn convert(&mut self, events: &[Pending<'_>], state: &State) {
+        let mut drafts = Drafts::default();
+        drafts.begin(&self.sink);
+        let mut events = events.iter();
+        loop {
+            let mut taken = 0;
+            for event in events.by_ref() {
+                let before = drafts.position();
+                let added = match event.kind {
+                    EventKind::Track => track_event::add(event, state, &mut drafts),
+                    EventKind::RenderStage => render_stage::add(event, state, &mut drafts),
+                    EventKind::GpuCounters => counters::add(event, state, &mut drafts),
+                };
+                if added.is_err() {
+                    drafts.go_back_to(before);
+                    drafts.issues.add(Issue::MalformedPacket);
+                }
+                taken += 1;
+                if taken == CHUNK || drafts.text.len() > MAX_CHUNK_TEXT {
+                    break;
+                }
+            }
+            if taken == 0 {
+                break;
+            }
+            drafts.move_to(&mut self.sink);
+        }
+        self.sink.finish_slice();
+        self.marks = drafts.marks;
+        self.stages = drafts.stages;
+        self.waits = drafts.waits;
+        let architectures = drafts.architectures.into_iter();
+        self.architectures = architectures.map(|(gpu, name)| (gpu, name.to_vec())).collect();
+    }
+}
+
+impl Converted {
+    pub(super) fn new() -> Self {
+        Self {
+            columns: Columns::default(),
+            marks: Vec::new(),
+            stages: Vec::new(),
+            waits: Vec::new(),
+            architectures: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Converts events, and appends their rows in order.
+    pub(super) fn add(&mut self, events: &[Pending<'_>], state: &State) {
+        if events.is_empty() {
+            return;
+        }
+        let threads = rayon::current_num_threads();
+        let parts = if threads == 1 { 1 } else { (threads * 2).min(MAX_PARTS) };
+        let parts = parts.min(events.len().div_ceil(MIN_EVENTS_PER_THREAD));
+        if self.parts.len() < parts {
+            self.parts.resize_with(parts, Part::new);
+        }
+        let length = events.len().div_ceil(parts);
+        self.parts
+            .par_iter_mut()
+            .zip(events.par_chunks(length))
+            .for_each(|(part, events)| part.convert(events, state));
+        for part in &mut self.parts[..events.len().div_ceil(length)] {
+            let first = self.columns.events;
+            self.columns.drain(&mut part.sink.columns, &mut part.known);
+            self.marks.extend(part.marks.drain(..).map(|mark| mark.after(first)));
+            let after = |event_id: i64| event_id + first;
+            self.stages.extend(
+                part.stages
+                    .drain(..)
+                    .map(|stage| Stage { event_id: after(stage.event_id), ..stage }),
+            );
+            self.waits.extend(
+                part.waits.drain(..).map(|wait| Wait { event_id: after(wait.event_id), ..wait }),
+            );
+            for architecture in part.architectures.drain(..) {
+                if !self.architectures.contains(&architecture) {
+                    self.architectures.push(architecture);
+                }
+            }
+            if part.sink.columns.strings.bytes() > MAX_STRINGS {
+                *part = Part::new();
+            }
+        }
+    }
+}

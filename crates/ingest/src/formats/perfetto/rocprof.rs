@@ -1,0 +1,128 @@
+//! What `rocprofv3` writes with `--output-format pftrace`: track events whose categories and arguments have names of their own
+//! (`generatePerfetto.cpp` of ROCprofiler-SDK).
+
+use super::drafts::{Drafts, Key, Text};
+use super::text::{push_natural, push_string};
+use crate::formats::kineto::arg::Arg;
+
+/// The meaning of a category.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A call of HIP.
+    Call,
+    Kernel,
+    Copy,
+    /// A range or a mark of the program (`ROCTx`).
+    Range,
+}
+
+impl Role {
+    /// The category that Chrome traces have for it.
+    pub(super) fn category(self) -> &'static [u8] {
+        match self {
+            Self::Call => b"hip_runtime",
+            Self::Kernel => b"kernel",
+            Self::Copy => b"gpu_memcpy",
+            Self::Range => b"user_annotation",
+        }
+    }
+}
+
+/// The meaning of a category of `rocprofv3`; `None` for other categories. Calls of HSA are below those of HIP, and stay spans.
+pub(super) fn role(category: &[u8]) -> Option<Role> {
+    match category {
+        b"hip_api" => Some(Role::Call),
+        b"kernel_dispatch" => Some(Role::Kernel),
+        b"memory_copy" => Some(Role::Copy),
+        b"marker_api" => Some(Role::Range),
+        _ => None,
+    }
+}
+
+/// Gives the arguments from `first` on the names that they have in Chrome traces.
+pub(super) fn adapt<'w>(role: Role, name: &[u8], first: usize, drafts: &mut Drafts<'w>) {
+    let value_of = |drafts: &Drafts<'w>, wanted: &[u8]| -> Option<u64> {
+        let mut args = drafts.args[first..].iter();
+        let (_, value) = args.find(|(key, _)| is_key(key, wanted))?;
+        trailing_number(drafts.bytes(value))
+    };
+    if role == Role::Kernel || role == Role::Copy {
+        let direction = (role == Role::Copy).then(|| direction(name)).flatten();
+        // A copy to the host is an activity of the device that it comes from.
+        let agent: &[u8] = match (role, direction) {
+            (Role::Kernel, _) => b"agent",
+            (_, Some("DtoH")) => b"src_agent",
+            _ => b"dst_agent",
+        };
+        if let Some(device) = value_of(drafts, agent) {
+            drafts.add_arg(Key::Known(Arg::Device), |text| push_natural(text, device));
+        }
+        if let Some(direction) = direction {
+            let push = |text: &mut Vec<u8>| push_string(text, direction.as_bytes());
+            drafts.add_arg(Key::Known(Arg::Kind), push);
+        }
+        // Both are numbers of threads.
+        let block = value_of(drafts, b"workgroup_size").filter(|&threads| threads > 0);
+        if let Some(block) = block.filter(|_| role == Role::Kernel) {
+            if let Some(threads) = value_of(drafts, b"grid_size") {
+                let push = |text: &mut Vec<u8>| push_list_of(text, threads.div_ceil(block));
+                drafts.add_arg(Key::Known(Arg::Grid), push);
+            }
+            drafts.add_arg(Key::Known(Arg::Block), |text| push_list_of(text, block));
+        }
+    }
+    for (key, _) in &mut drafts.args[first..] {
+        let arg = match key {
+            Key::Other(Text::Stored(b"corr_id")) => Arg::Correlation,
+            Key::Other(Text::Stored(b"copy_bytes")) => Arg::Bytes,
+            Key::Other(Text::Stored(b"LDS_Block_Size")) => Arg::SharedMemory,
+            Key::Other(Text::Stored(b"stream_ID")) if role != Role::Call => Arg::Stream,
+            _ => continue,
+        };
+        *key = Key::Known(arg);
+    }
+}
+
+fn is_key(key: &Key<'_>, wanted: &[u8]) -> bool {
+    matches!(key, Key::Other(Text::Stored(name)) if *name == wanted)
+}
+
+/// `[8]`.
+fn push_list_of(text: &mut Vec<u8>, number: u64) {
+    text.push(b'[');
+    push_natural(text, number);
+    text.push(b']');
+}
+
+/// Direction of a copy by its name: `MEMORY_COPY_HOST_TO_DEVICE`.
+fn direction(name: &[u8]) -> Option<&'static str> {
+    const NAMES: [(&str, &str); 4] = [
+        ("HOST_TO_DEVICE", "HtoD"),
+        ("DEVICE_TO_HOST", "DtoH"),
+        ("DEVICE_TO_DEVICE", "DtoD"),
+        ("HOST_TO_HOST", "HtoH"),
+    ];
+    let is_of = |text: &str| memchr::memmem::find(name, text.as_bytes()).is_some();
+    NAMES.into_iter().find_map(|(text, direction)| is_of(text).then_some(direction))
+}
+
+/// The number at the end of a value: `64`, or 4 in `"GPU-4"`.
+fn trailing_number(value: &[u8]) -> Option<u64> {
+    let value = value.strip_suffix(b"\"").unwrap_or(value);
+    let digits = value.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&value[value.len() - digits..]).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_end_in_numbers() {
+        assert_eq!(trailing_number(b"\"GPU-4\""), Some(4));
+        assert_eq!(trailing_number(b"64"), Some(64));
+        assert_eq!(trailing_number(b"\"GPU\""), None);
+        assert_eq!(direction(b"MEMORY_COPY_DEVICE_TO_HOST"), Some("DtoH"));
+        assert_eq!(direction(b"MEMORY_COPY_NONE"), None);
+    }
+}
