@@ -41,6 +41,7 @@ mod outputs;
 mod page;
 mod parallelism;
 mod perfetto;
+mod pftrace;
 mod pipelines;
 mod policy;
 mod printed_commands;

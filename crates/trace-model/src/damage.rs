@@ -9,9 +9,10 @@ use crate::{RunInfo, Warning};
 pub const MAX_INVALID_RATIO: f64 = 0.01;
 
 /// Warnings about truncated files.
-pub const TRUNCATION_WARNINGS: [&str; 2] = ["truncated-gzip", "truncated-json"];
+pub const TRUNCATION_WARNINGS: [&str; 5] =
+    ["truncated-gzip", "truncated-json", "truncated-packets", "damaged-bundle", "zstd-packets"];
 /// Warnings that count events whose content was dropped.
-pub const INVALID_EVENT_WARNINGS: [&str; 7] = [
+pub const INVALID_EVENT_WARNINGS: [&str; 10] = [
     "malformed-event",
     "not-an-event",
     "negative-duration",
@@ -19,6 +20,9 @@ pub const INVALID_EVENT_WARNINGS: [&str; 7] = [
     "bad-time",
     "far-event",
     "enclosing-work",
+    "malformed-packet",
+    "lost-packets",
+    "unknown-clock",
 ];
 
 /// A trace file that is truncated or has invalid events.
@@ -121,7 +125,7 @@ mod tests {
             warning("a", "unmatched-begin-end", 500),
             warning("b", "bad-time", 10),
             warning("b", "far-event", 1),
-            warning("c", "truncated-json", 1),
+            warning("c", "truncated-packets", 1),
             warning("d", "truncated-json", 1),
         ];
         let damaged = damaged_files(&run, &warnings);

@@ -334,6 +334,130 @@ fn served_trace_reaches_perfetto() {
     assert!(open.wait().unwrap().success());
 }
 
+/// A slice of a `.pftrace`.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Slice {
+    lane: String,
+    start_ns: i64,
+    dur_ns: i64,
+    name: String,
+}
+
+/// Slices of host threads and activities of GPUs, as Perfetto's engine reads them.
+fn slices_of_perfetto(trace: &Path) -> (Vec<Slice>, Vec<Slice>) {
+    let slices = "SELECT CAST(s.ts AS TEXT) AS start, s.dur AS dur, s.name AS name, t.type AS type,
+            coalesce(CAST(thread.tid AS TEXT), t.name) AS lane
+        FROM slice s JOIN track t ON t.id = s.track_id LEFT JOIN thread_track tt ON tt.id = s.track_id
+        LEFT JOIN thread USING (utid)";
+    let answers = ask(&python(), trace, &[PROBLEMS, slices]);
+    // The link from a call to its kernel is newer than the engine.
+    let is_known = |problem: &Value| problem["name"] == "unknown_extension_fields";
+    assert!(answers[0].iter().all(is_known), "{:?}", answers[0]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let slice = |row: &Value| {
+        let lane = text(&row["lane"]);
+        // The lane of a stream: `[07] stream 7`.
+        let number = lane.strip_prefix('[').and_then(|lane| lane.split_once(']'));
+        let lane = match number {
+            Some((number, _)) => number.parse::<i64>().unwrap().to_string(),
+            None => lane.clone(),
+        };
+        let (start_ns, dur_ns) =
+            (text(&row["start"]).parse().unwrap(), row["dur"].as_i64().unwrap());
+        Slice { lane, start_ns, dur_ns, name: text(&row["name"]) }
+    };
+    let (of_gpu, of_host): (Vec<&Value>, Vec<&Value>) =
+        answers[1].iter().partition(|row| row["type"] == "gpu_render_stage");
+    let slices = |rows: Vec<&Value>| rows.into_iter().map(slice).collect();
+    (slices(of_host), slices(of_gpu))
+}
+
+/// Slices as we read them, with what PyTorch calls the kind of the activities of a GPU.
+fn slices_of_ours(trace: &Path) -> Vec<(Slice, Option<String>)> {
+    const TABLES: [(&str, &str); 9] = [
+        ("cpu_ops", "NULL"),
+        ("runtime_calls", "NULL"),
+        ("python_frames", "NULL"),
+        ("device_syncs", "NULL"),
+        (
+            "spans",
+            "CASE category WHEN 'graph_event_node' THEN 'EventRecord' WHEN 'graph_host_node' THEN 'HostNode' END",
+        ),
+        ("annotations", "CASE WHEN on_device THEN 'Annotation' END"),
+        ("kernels", "'Kernel'"),
+        ("memcpys", "'Memcpy'"),
+        ("memsets", "'Memset'"),
+    ];
+    let of_table = |(table, stage): (&str, &str)| {
+        format!(
+            "SELECT CAST(t.tid AS VARCHAR) AS lane, CAST(e.ts_ns + r.base_time_ns AS VARCHAR) AS start,
+                CAST(e.dur_ns AS VARCHAR) AS dur, CAST(e.name AS VARCHAR) AS name, CAST({stage} AS VARCHAR) AS stage
+            FROM {table} e JOIN ranks r ON r.rank = e.rank JOIN threads t ON t.rank = e.rank AND t.thread = e.thread"
+        )
+    };
+    let query = TABLES.map(of_table).join(" UNION ALL ");
+    let rows = crate::support::rows::rows(&Run::open(trace).unwrap(), &query);
+    rows.iter()
+        .map(|row| {
+            let text = |column: &str| row[column].as_str().map(str::to_owned);
+            let number = |column: &str| text(column).unwrap().parse().unwrap();
+            let slice = Slice {
+                lane: text("lane").unwrap_or_default(),
+                start_ns: number("start"),
+                dur_ns: number("dur"),
+                name: text("name").unwrap_or_default(),
+            };
+            (slice, text("stage"))
+        })
+        .collect()
+}
+
+/// Lane, start, duration and name of all slices. An engine that does not know how kernels are named shows their kind.
+fn assert_slices_are_those_of_perfetto(trace: &Path) {
+    let (mut of_host, mut of_gpu) = slices_of_perfetto(trace);
+    let shows_kinds = of_gpu.iter().any(|slice| slice.name == "Kernel");
+    let (mut our_host, mut our_gpu) = (Vec::new(), Vec::new());
+    for (mut slice, stage) in slices_of_ours(trace) {
+        // Old versions of PyTorch had other categories: their kernels are slices like all others.
+        match stage.filter(|_| !of_gpu.is_empty()) {
+            Some(stage) => {
+                let has_own_name = matches!(&*stage, "Kernel" | "Annotation");
+                if shows_kinds || !has_own_name {
+                    slice.name = stage;
+                }
+                our_gpu.push(slice);
+            }
+            None => our_host.push(slice),
+        }
+    }
+    for (ours, theirs) in [(&mut our_host, &mut of_host), (&mut our_gpu, &mut of_gpu)] {
+        ours.sort();
+        theirs.sort();
+        assert_eq!(ours.len(), theirs.len(), "{}", trace.display());
+        for (ours, theirs) in ours.iter().zip(theirs.iter()) {
+            assert_eq!(ours, theirs, "{}", trace.display());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs ADVISOR_PERFETTO"]
+fn slices_of_the_fixture_are_those_of_perfetto() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/pftrace");
+    assert_slices_are_those_of_perfetto(&fixtures.join("torch215.pftrace"));
+}
+
+#[test]
+#[ignore = "needs ADVISOR_PERFETTO and ADVISOR_CORPUS"]
+fn slices_of_pftrace_are_those_of_perfetto() {
+    let real = corpus().join("inputs/writers_2026/real");
+    for run in real.read_dir().unwrap() {
+        for trace in run.unwrap().path().join("pftrace").read_dir().unwrap() {
+            assert_slices_are_those_of_perfetto(&trace.unwrap().path());
+        }
+    }
+}
+
 /// Without a browser: the copies are valid JSON, and our own rules judge them like the originals.
 #[test]
 fn augmented_run_has_the_same_findings() {

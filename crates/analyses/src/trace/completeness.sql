@@ -20,14 +20,18 @@
 WITH flaws AS (
     SELECT
         rank,
-        bool_or(code IN ('truncated-gzip', 'truncated-json', 'truncated-table', 'malformed-event')) AS is_truncated,
+        bool_or(code IN (
+            'truncated-gzip', 'truncated-json', 'truncated-table', 'truncated-packets', 'damaged-bundle', 'zstd-packets',
+            'malformed-event'
+        )) AS is_truncated,
         sum(warning_count) AS damaged_count,
         string_agg(DISTINCT CAST(code AS VARCHAR), ', ') AS damage
     FROM reading_warnings
     WHERE rank IS NOT NULL
         AND code IN (
-            'truncated-gzip', 'truncated-json', 'truncated-table', 'malformed-event', 'not-an-event', 'negative-duration',
-            'missing-duration', 'bad-time', 'far-event', 'enclosing-work', 'unmatched-begin-end'
+            'truncated-gzip', 'truncated-json', 'truncated-table', 'truncated-packets', 'damaged-bundle', 'zstd-packets',
+            'malformed-event', 'not-an-event', 'negative-duration', 'missing-duration', 'bad-time', 'far-event', 'enclosing-work',
+            'unmatched-begin-end', 'unmatched-end', 'malformed-packet', 'lost-packets', 'unknown-clock'
         )
     GROUP BY rank
 ),

@@ -1,0 +1,180 @@
+//! Runs that PyTorch wrote as JSON and in Perfetto's format: they lead to the same verdicts and numbers, apart from what the second
+//! writer does not write (`docs/pftrace.md`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use trace_advisor::{Report, Run, default_rules};
+
+use crate::support::corpus::corpus;
+use crate::support::rows::text_rows;
+
+/// Runs of the corpus that PyTorch 2.15 wrote again.
+const RUNS: [&str; 5] =
+    ["cuda_event_sync", "diff_test", "h100_qwen", "resnet50_workers0", "two_ranks"];
+
+/// What PyTorch's writer leaves out of `.pftrace`. A verdict that needs it is unknown.
+const LACKS: [&str; 5] = [
+    "copy_directions",
+    "device_properties",
+    "forward_backward_links",
+    "kernel_occupancy",
+    "memory_events",
+];
+
+/// A number may differ by this share of itself, and a gain by this share of a step: overlaps on a stream are cut, and times of
+/// traces without `baseTimeNanoseconds` are rounded to a quarter of a microsecond.
+const MAX_NUMBER_RATIO: f64 = 0.01;
+const MAX_GAIN_PCT: f64 = 0.5;
+
+/// A rule whose verdict or number differs on a run, with the reason.
+struct Difference {
+    run: &'static str,
+    code: &'static str,
+    why: &'static str,
+}
+
+/// Verdicts and numbers that differ for another reason than a missing kind of data.
+const DIFFERENCES: &[Difference] = &[
+    Difference {
+        run: "diff_test",
+        code: "CM001",
+        why: "marks of steps on the device end the window of communication, and Kineto of 2022 wrote none",
+    },
+    Difference { run: "diff_test", code: "CM002", why: "the same" },
+    Difference {
+        run: "diff_test",
+        code: "TQ009",
+        why: "overlaps on a stream are cut, and times are rounded",
+    },
+];
+
+/// Tables whose rows must not depend on the format.
+const QUERIES: [&str; 5] = [
+    "SELECT rank, name, kind, device, stream, op_name, step, grid, block, registers, tensor_cores, count(*) AS n
+     FROM kernels GROUP BY rank, name, kind, device, stream, op_name, step, grid, block, registers, tensor_cores
+     ORDER BY rank, name, device, stream, op_name, step, grid, block, registers",
+    "SELECT rank, name, count(*) AS n, count(input_dims) AS shapes, count(sequence) AS sequences
+     FROM cpu_ops GROUP BY rank, name ORDER BY rank, name",
+    "SELECT rank, device, stream, count(*) AS n, sum(bytes) AS bytes FROM memcpys
+     GROUP BY rank, device, stream ORDER BY rank, device, stream",
+    "SELECT rank, name, count(*) AS n, min(module_id) AS module FROM python_frames GROUP BY rank, name ORDER BY rank, name",
+    "SELECT rank, step, source FROM steps ORDER BY rank, step",
+];
+
+fn json(run: &str) -> PathBuf {
+    corpus().join("traces").join(run)
+}
+
+fn pftrace(run: &str) -> PathBuf {
+    corpus().join("inputs/writers_2026/real").join(run).join("pftrace")
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/pftrace").join(name)
+}
+
+fn report(path: &Path) -> Report {
+    Run::open(path).unwrap().check(&default_rules()).unwrap()
+}
+
+/// The verdict of each rule: a severity, pass or unknown.
+fn verdicts(report: &Report) -> BTreeMap<&str, String> {
+    let findings = report.findings.iter().map(|f| (f.code.as_str(), format!("{:?}", f.severity)));
+    let passed = report.passed.iter().map(|code| (code.as_str(), "pass".to_owned()));
+    let unknown = report.unknown.iter().map(|rule| (rule.code.as_str(), "unknown".to_owned()));
+    findings.chain(passed).chain(unknown).collect()
+}
+
+/// Returns whether a rule is unknown for want of something that the writer leaves out.
+fn lacks_data(report: &Report, code: &str) -> bool {
+    let rule = report.unknown.iter().find(|rule| rule.code == code);
+    rule.is_some_and(|rule| rule.needs.iter().any(|need| LACKS.contains(&need.as_str())))
+}
+
+fn is_listed(run: &str, code: &str) -> bool {
+    DIFFERENCES.iter().any(|d| d.run == run && d.code == code && !d.why.is_empty())
+}
+
+#[test]
+#[ignore = "needs ADVISOR_CORPUS"]
+fn pftrace_leads_to_the_verdicts_of_json() {
+    let mut differences = Vec::new();
+    for run in RUNS {
+        let [first, second] = [json(run), pftrace(run)].map(|path| report(&path));
+        let [expected, found] = [&first, &second].map(verdicts);
+        assert!(expected.keys().eq(found.keys()), "{run}: the same rules");
+        for (code, verdict) in &expected {
+            let other = &found[code];
+            if other != verdict && !lacks_data(&second, code) && !is_listed(run, code) {
+                differences.push(format!("{run} {code}: {verdict} became {other}"));
+            }
+        }
+        for finding in &first.findings {
+            let code = finding.code.as_str();
+            let Some(other) = second.findings.iter().find(|f| f.code == code) else { continue };
+            if is_listed(run, code) {
+                continue;
+            }
+            if (finding.value - other.value).abs() > MAX_NUMBER_RATIO * finding.value.abs() {
+                differences.push(format!("{run} {code}: {} became {}", finding.value, other.value));
+            }
+            let gains = |f: &trace_advisor::advisor::Finding| [f.gain.low_pct, f.gain.high_pct];
+            for (gain, other) in gains(finding).into_iter().zip(gains(other)) {
+                let apart = gain.zip(other).map_or(0.0, |(a, b)| (a - b).abs());
+                if gain.is_some() != other.is_some() || apart > MAX_GAIN_PCT {
+                    differences.push(format!("{run} {code}: saves {gain:?} became {other:?}"));
+                }
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+#[test]
+#[ignore = "needs ADVISOR_CORPUS"]
+fn pftrace_holds_the_rows_of_json() {
+    for run in RUNS {
+        let [first, second] = [json(run), pftrace(run)].map(|path| Run::open(path).unwrap());
+        for query in QUERIES {
+            assert_eq!(text_rows(&second, query), text_rows(&first, query), "{run}: {query}");
+        }
+    }
+}
+
+/// A verdict that needs what the writer leaves out is never a pass.
+#[test]
+#[ignore = "needs ADVISOR_CORPUS"]
+fn data_that_pftrace_lacks_is_never_a_pass() {
+    for run in RUNS {
+        let held = "SELECT DISTINCT capability FROM capabilities ORDER BY capability";
+        let held = text_rows(&Run::open(pftrace(run)).unwrap(), held);
+        for lacking in ["device_properties", "forward_backward_links", "memory_events"] {
+            assert!(!held.contains(&lacking.to_owned()), "{run}: {held:?}");
+        }
+    }
+}
+
+#[test]
+fn the_recording_of_the_fixtures_is_the_same_in_both_formats() {
+    let [json, pftrace] =
+        ["kineto.json.gz", "torch215.pftrace"].map(|name| Run::open(fixture(name)).unwrap());
+    assert!(pftrace.warnings().is_empty(), "{:?}", pftrace.warnings());
+    assert_eq!(pftrace.info().sources[0].format, "perfetto");
+    let queries = [
+        "SELECT name, device, stream, op_name, step, grid, block, registers, dur_ns FROM kernels ORDER BY ts_ns",
+        "SELECT name, external_id, sequence, fwd_thread FROM cpu_ops ORDER BY ts_ns, dur_ns DESC",
+        "SELECT name, correlation FROM runtime_calls ORDER BY ts_ns",
+        "SELECT name, stream, wait_on_record FROM device_syncs ORDER BY ts_ns",
+        "SELECT bytes, stream, op_name FROM memcpys",
+        "SELECT step, source FROM steps",
+    ];
+    for query in queries {
+        let found = text_rows(&pftrace, query);
+        assert!(!found.is_empty(), "{query}");
+        assert_eq!(found, text_rows(&json, query), "{query}");
+    }
+    // The same moment of the calendar.
+    let start = "SELECT (min(k.ts_ns) + min(r.base_time_ns)) / 1000 FROM kernels k JOIN ranks r ON r.rank = k.rank";
+    assert_eq!(text_rows(&pftrace, start), text_rows(&json, start));
+}
