@@ -82,6 +82,7 @@ const RECORDED: &[(&str, &[&str])] = &[
             "tests/fixtures/flight/skip_json/fr_trace_rank_0.json",
         ],
     ),
+    ("perfetto", &["tests/fixtures/pftrace/torch215.pftrace"]),
     ("compile_log", &["tests/fixtures/compiled/fused/torch_trace.log.gz"]),
     ("report", &["fuzz/seeds/kineto/training.json", "fuzz/seeds/kineto/repeated_steps.json"]),
 ];

@@ -8,11 +8,13 @@ use super::convert::Converted;
 use super::graph_arrows;
 use super::packets::{Found, MAX_PACKET, find};
 use super::slices;
-use super::state::{Content, State};
+use super::state::{Content, Pending, State};
 use crate::error::Unreadable;
 use crate::input::decompress::{JsonInput, Stream, StreamEnd};
 use crate::input::limits::window;
+use crate::quantity::is_time;
 use crate::timeline::columns::Columns;
+use crate::timeline::trace::EPOCH_NS;
 use crate::warnings::Issue;
 
 /// Bytes that are read at a time.
@@ -168,7 +170,7 @@ impl Reader {
         Ok((at, stop))
     }
 
-    fn convert(&mut self, pending: &mut Vec<super::state::Pending<'_>>) {
+    fn convert(&mut self, pending: &mut Vec<Pending<'_>>) {
         self.state.tracks.place_new();
         self.converted.add(pending, &self.state);
         pending.clear();
@@ -209,8 +211,9 @@ impl Reader {
         let origin_ns = state.origin_ns.unwrap_or(0);
         let base_time_ns = match state.clocks.calendar_offset_ns() {
             Some(offset_ns) => origin_ns.checked_add(offset_ns),
-            None => (origin_ns > crate::timeline::trace::EPOCH_NS).then_some(origin_ns),
+            None => (origin_ns > EPOCH_NS).then_some(origin_ns),
         };
+        let base_time_ns = base_time_ns.filter(|&ns| is_time(ns));
         Document { columns, base_time_ns, architectures, bytes }
     }
 }
