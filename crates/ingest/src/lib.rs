@@ -9,7 +9,7 @@
 //! A run is a trace file or a folder of them (`.json` or `.json.gz`). It is on this machine or, with the feature
 //! `cloud`, in an object store or behind a web address. The content of a file decides its format, not its name:
 //!
-//! * profiler traces (PyTorch, Composer): the timelines of the ranks;
+//! * profiler traces (PyTorch, Composer, Perfetto's `.pftrace`): the timelines of the ranks;
 //! * execution traces, linked to the profiler traces that they were recorded with;
 //! * memory snapshots (`.pickle`) and memory timelines, put on the clock of the traces;
 //! * metrics of Determined's profiler (JSON, CSV, `pg_dump` text) of one trial per run, on the same clock.

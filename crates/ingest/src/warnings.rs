@@ -100,6 +100,9 @@ issues! {
         "operators have times on the device, measured between two events before and after each (torch before 1.8): they may include waits of the device for the host";
 }
 
+/// Code of the warning about a trace that holds the same recording as another one.
+pub(crate) const SECOND_COPY: &str = "second-copy";
+
 /// The warnings of a run as rows of `reading_warnings`.
 pub(crate) fn table(warnings: &[Warning], sources: &[Source]) -> RecordBatch {
     let mut strings = Strings::default();

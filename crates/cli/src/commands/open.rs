@@ -220,7 +220,13 @@ fn augmented_trace(args: &OpenArgs, console: &mut Console) -> anyhow::Result<Tra
 /// The timeline of the lowest selected rank that has one.
 fn lowest_rank(run: &Run) -> anyhow::Result<&Source> {
     let timelines = run.info().sources.iter().filter(|source| source.format == "kineto");
-    timelines.min_by_key(|source| source.rank).context("the run has no timeline to open")
+    timelines.min_by_key(|source| source.rank).with_context(|| {
+        if run.info().sources.iter().any(|source| source.format == "perfetto") {
+            "the run has traces in Perfetto's format only: https://ui.perfetto.dev opens these files themselves"
+        } else {
+            "the run has no timeline to open"
+        }
+    })
 }
 
 fn describe(rank: i32, run: &Run) -> String {

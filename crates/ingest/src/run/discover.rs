@@ -20,10 +20,7 @@ use crate::input::pattern::Pattern;
 use crate::input::storage::{self, Entry, File, Folder, Place};
 use crate::options::Options;
 use crate::parquet::manifest;
-use crate::warnings::run_warning;
-
-/// Code of the warning about a trace that holds the same recording as another one.
-pub(crate) const SECOND_COPY: &str = "second-copy";
+use crate::warnings::{SECOND_COPY, run_warning};
 
 /// Files that a warning names.
 const SHOWN_FILES: usize = 3;

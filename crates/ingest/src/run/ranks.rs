@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trace_model::{SPLIT_RANK, Warning};
 
-use super::discover::SECOND_COPY;
 use super::rank_from_name;
 use super::rank_trace::RankTrace;
 use crate::error::Error;
 use crate::timeline::placement::Timeline;
-use crate::warnings::run_warning;
+use crate::warnings::{SECOND_COPY, run_warning};
 
 /// Gives each trace its rank: as the trace states it, else as the file name does, else in order of file names,
 /// skipping ranks in use.
@@ -177,7 +176,6 @@ pub(crate) fn cycles<T: Timeline>(
         let (start, end) = m.trace.extent();
         (base.saturating_add(start), base.saturating_add(end))
     };
-    files = without_second_copies(rank, files, warnings);
     files.sort_by(|a, b| (time(a), &a.file).cmp(&(time(b), &b.file)));
     let mut cycles: Vec<RankTrace<T>> = Vec::new();
     for trace in files {
@@ -193,26 +191,30 @@ pub(crate) fn cycles<T: Timeline>(
 
 /// Leaves out traces in Perfetto's format that overlap with JSON of the same rank: of two exports of one recording, JSON holds
 /// more.
-fn without_second_copies<T: Timeline>(
-    rank: i32,
-    files: Vec<RankTrace<T>>,
+pub(crate) fn without_second_copies<T: Timeline>(
+    traces: Vec<RankTrace<T>>,
     warnings: &mut Vec<Warning>,
 ) -> Vec<RankTrace<T>> {
     let is_second = |trace: &RankTrace<T>| trace.trace.format() == "perfetto";
-    let (second, mut kept): (Vec<_>, Vec<_>) = files.into_iter().partition(is_second);
+    let (second, mut kept): (Vec<_>, Vec<_>) = traces.into_iter().partition(is_second);
+    let mut json: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+    for (at, trace) in kept.iter().enumerate().filter(|(_, t)| t.trace.format() == "kineto") {
+        json.entry(trace.rank).or_default().push(at);
+    }
     for trace in second {
-        let overlaps = |json: &&RankTrace<T>| {
-            let spans = span(&trace.trace).zip(span(&json.trace));
-            let is_at_once = spans.is_some_and(|(a, b)| a.0 < b.1 && b.0 < a.1);
-            json.trace.format() == "kineto" && is_at_once
+        let is_at_once = |at: &usize| {
+            let spans = span(&trace.trace).zip(span(&kept[*at].trace));
+            // Of times since boot, nothing is known.
+            spans.is_none_or(|(a, b)| a.0 < b.1 && b.0 < a.1)
         };
-        let Some(json) = kept.iter().find(overlaps) else {
+        let of_rank = json.get(&trace.rank).into_iter().flatten();
+        let Some(read) = of_rank.copied().find(is_at_once) else {
             kept.push(trace);
             continue;
         };
         let message = format!(
-            "skipped: in Perfetto's format, holds rank {rank} at the same time as {}, which was read because JSON holds more",
-            json.file
+            "skipped: in Perfetto's format, holds rank {} at the same time as {}, which was read because JSON holds more",
+            trace.rank, kept[read].file
         );
         warnings.push(run_warning(SECOND_COPY, trace.file, message));
     }

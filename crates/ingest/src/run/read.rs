@@ -72,7 +72,8 @@ pub(crate) fn read<S: RankSink>(
     let has_other_files = !traces.is_empty() || attachments.len() > 1;
     let context = RunContext { options, name: &path, has_other_files };
     let captures = GraphCaptures::take_from(&mut traces);
-    let mut traces = ranks::assign_ranks(traces, &mut warnings);
+    let traces = ranks::assign_ranks(traces, &mut warnings);
+    let mut traces = ranks::without_second_copies(traces, &mut warnings);
     if !plan.keeps_as_written()
         && let Some(runs) = distinct_runs(&traces)
     {

@@ -187,7 +187,7 @@ fn compressed_packets_and_files_read_the_same() {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&plain).unwrap();
     let bundle = Message::new().bytes(50, encoder.finish().unwrap());
-    let bundled = trace(&[bundle.clone()]);
+    let bundled = trace(std::slice::from_ref(&bundle));
     for bytes in [gzip, bundled] {
         let dataset = read(&bytes).unwrap();
         assert_eq!(codes(&dataset), []);
@@ -486,13 +486,17 @@ fn damaged_bytes_never_panic() {
 fn json_is_read_where_a_run_holds_both() {
     let json = r#"{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 10,
         "tid": 11, "ts": 1, "dur": 5}]}"#;
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("rank0.json"), json).unwrap();
-    std::fs::write(folder.path().join("rank0.pftrace"), trace(&program())).unwrap();
-    let dataset =
-        crate::read_run(folder.path(), &crate::Options::default(), &crate::NoProgress).unwrap();
-    assert_eq!(codes(&dataset), [("second-copy", 1)]);
-    assert!(dataset.warnings[0].message.contains("rank0.pftrace"), "{:?}", dataset.warnings);
-    assert_eq!(dataset.run.sources.len(), 1);
-    assert_eq!(dataset.run.sources[0].format, "kineto");
+    // Of one name, and of two names that state one rank.
+    for name in ["rank0.json", "rank0.steps.json"] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(name), json).unwrap();
+        std::fs::write(folder.path().join("rank0.pftrace"), trace(&program())).unwrap();
+        let dataset =
+            crate::read_run(folder.path(), &crate::Options::default(), &crate::NoProgress).unwrap();
+        assert_eq!(codes(&dataset), [("second-copy", 1)], "{name}");
+        let Warning { file, message, .. } = &dataset.warnings[0];
+        assert!(file == "rank0.pftrace" || message.contains("rank0.pftrace"), "{message}");
+        assert_eq!(dataset.run.sources.len(), 1);
+        assert_eq!(dataset.run.sources[0].format, "kineto");
+    }
 }
