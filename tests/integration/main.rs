@@ -27,6 +27,7 @@ mod flight_recorder;
 mod formats;
 mod formats_page;
 mod fuzz;
+mod hardware_counters;
 mod import_cycles;
 mod layering;
 mod lying_recordings;

@@ -78,10 +78,31 @@ fn python_files_come_first_on_the_path_of_the_user_and_vanish() {
     let (ours, mine) = path.split_once(':').unwrap();
     assert_eq!(mine, "/mine:/other");
     assert!(others.contains("sitecustomize.py"), "{others}");
-    for setting in ["\"first_step\":3", "\"last_step\":5", "\"with_stack\":true", "/there\""] {
+    let settings = [
+        "\"first_step\":3",
+        "\"last_step\":5",
+        "\"with_stack\":true",
+        "\"writer\":\"auto\"",
+        "/there\"",
+    ];
+    for setting in settings {
         assert!(others.contains(setting), "{setting}: {others}");
     }
     assert!(!std::path::Path::new(ours).exists());
+}
+
+#[test]
+fn writer_of_pytorch_is_chosen_by_name() {
+    let sandbox = Sandbox::new();
+    for (writer, setting) in [("kineto", r#""writer":"kineto""#), ("cuspy", r#""writer":"cuspy""#)]
+    {
+        let args = ["record", "--writer", writer, "--", "sh", "-c", "printenv ADVISOR_RECORD"];
+        let output = sandbox.run(&args);
+        assert!(text(&output.stdout).contains(setting), "{}", text(&output.stdout));
+    }
+    let output = sandbox.run(&["record", "--writer", "perfetto", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("auto, kineto, cuspy"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -11,7 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 from trace_advisor import _recorder
-from trace_advisor._recorder import INSTRUCTION_SETS, Recorder, TraceFolder, usable_cores, with_properties
+from trace_advisor._recorder import (
+    INSTRUCTION_SETS,
+    Recorder,
+    TraceFolder,
+    cuspy_problem,
+    usable_cores,
+    with_properties,
+)
 
 TRACE = '{"traceEvents": []}'
 
@@ -47,6 +54,54 @@ def test_traces_are_written_where_nobody_else_can_write(tmp_path):
     assert [mode & 0o777 for mode in modes] == [0o700]
     assert not victim.exists()
     assert len(os.listdir(tmp_path / "run")) == 4
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_traces_that_the_profiler_compresses_are_read(tmp_path, is_late):
+    """PyTorch's Cuspy adds the ending `.gz` to the path, and may write when it is asked to."""
+
+    class Cuspy:
+        def export_chrome_trace(self, path):
+            self.path = path
+            is_late or self.wait_for_exports()
+
+        def wait_for_exports(self):
+            with gzip.open(self.path + ".gz", "wt") as file:
+                file.write(TRACE)
+
+    path = TraceFolder(tmp_path / "run").write(Cuspy())
+    assert list(json.load(gzip.open(path, "rt"))) == ["processorProperties", "traceEvents"]
+    assert os.listdir(tmp_path / "run") == ["rank0_cycle0.pt.trace.json.gz"]
+
+
+def test_a_profiler_that_writes_no_trace_is_an_error(tmp_path):
+    folder = TraceFolder(tmp_path / "run")
+    with pytest.raises(OSError, match="the profiler wrote no trace"):
+        folder.write(SimpleNamespace(export_chrome_trace=lambda path: None))
+    assert os.listdir(tmp_path / "run") == [] and folder.written_count == 0
+
+
+@pytest.mark.parametrize(
+    ("torch", "has_package", "problem"),
+    [
+        ({"version": "2.9.0", "has_cuspy": False}, True, "PyTorch 2.9.0 does not have Cuspy"),
+        ({"cuda": None}, True, "Cuspy records NVIDIA GPUs, and the program uses none"),
+        ({"is_used": False}, True, "Cuspy records NVIDIA GPUs, and the program uses none"),
+        ({}, False, "Cuspy needs the package cupti-python, which is not installed"),
+        ({}, True, None),
+    ],
+)
+def test_cuspy_needs_pytorch_a_gpu_and_a_package(monkeypatch, torch, has_package, problem):
+    torch = {"version": "2.15.0+cu132", "has_cuspy": True, "cuda": "13.2", "is_used": True, **torch}
+    fake = SimpleNamespace(
+        __version__=torch["version"],
+        profiler=SimpleNamespace(**({"CuspyConfig": object} if torch["has_cuspy"] else {})),
+        version=SimpleNamespace(cuda=torch["cuda"]),
+        cuda=SimpleNamespace(is_initialized=lambda: torch["is_used"]),
+    )
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr(_recorder.importlib.util, "find_spec", lambda name: fake if has_package else None)
+    assert cuspy_problem() == problem
 
 
 def test_a_trace_describes_the_processor(tmp_path):

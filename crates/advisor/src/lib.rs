@@ -100,8 +100,9 @@ macro_rules! shipped {
 }
 
 /// The files that `default.toml` includes, in its order, and `default.toml` itself.
-const SHIPPED: [(&str, &str); 25] = shipped![
+const SHIPPED: [(&str, &str); 26] = shipped![
     "GU",
+    "GU-counters",
     "IN",
     "HB",
     "SY",

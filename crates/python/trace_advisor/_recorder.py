@@ -6,6 +6,7 @@ imports PyTorch only when a recording starts.
 
 import contextlib
 import gzip
+import importlib.util
 import json
 import os
 import secrets
@@ -22,6 +23,10 @@ TRACE_SUFFIX = ".pt.trace.json.gz"
 GZIP_LEVEL = 3
 # Steps that the profiler runs for before it keeps events.
 WARMUP_STEPS = 2
+# What records the device and writes the trace: Cuspy where it can, else Kineto.
+WRITERS = ("auto", "kineto", "cuspy")
+# Options of the profiler that choose the writer, too.
+WRITER_OPTIONS = ("activities", "experimental_config")
 
 
 # Steps before the recording that are not timed: the first ones compile, allocate and fill caches.
@@ -44,10 +49,10 @@ def _time_when_devices_are_done():
     return time.perf_counter_ns()
 
 
-def warn(message):
-    """Prints a warning on stderr; never raises."""
+def warn(message, kind="warning"):
+    """Prints a warning on stderr, or a note; never raises."""
     try:
-        sys.stderr.write(f"warning: trace-advisor: {message}\n")
+        sys.stderr.write(f"{kind}: trace-advisor: {message}\n")
         sys.stderr.flush()
     except Exception:  # A closed stderr must not end the training.
         pass
@@ -145,6 +150,39 @@ def process_rank():
     return int(rank) if rank.isdecimal() else 0
 
 
+def cuspy_problem():
+    """Why Cuspy, the second trace writer of PyTorch, cannot record this process; None if it can."""
+    import torch
+
+    if not hasattr(torch.profiler, "CuspyConfig"):
+        return f"PyTorch {torch.__version__} does not have Cuspy"
+    # Asking whether there is a GPU would initialize CUDA.
+    if not torch.version.cuda or not torch.cuda.is_initialized():
+        return "Cuspy records NVIDIA GPUs, and the program uses none"
+    if importlib.util.find_spec("cupti") is None:
+        return "Cuspy needs the package cupti-python, which is not installed"
+    return None
+
+
+def cuspy_activities():
+    """The option `activities` that makes a profiler use Cuspy."""
+    from torch.profiler import CuspyConfig, ProfilerActivity, ProfilerActivityConfig
+
+    return [ProfilerActivity.CPU, {ProfilerActivity.CUDA: ProfilerActivityConfig(profiler_configs=[CuspyConfig()])}]
+
+
+def open_exported(profiler, path):
+    """Opens the trace that a profiler wrote to a path. Cuspy compresses it, and adds the ending for that."""
+    wait_for_exports = getattr(profiler, "wait_for_exports", None)
+    if wait_for_exports is not None:  # Cuspy may write it later.
+        wait_for_exports()
+    if os.path.exists(path):
+        return open(path, "rb")
+    if os.path.exists(path + ".gz"):
+        return gzip.open(path + ".gz", "rb")
+    raise OSError("the profiler wrote no trace")
+
+
 class TraceFolder:
     """The folder that this run writes its traces to: one file for each rank and cycle."""
 
@@ -162,9 +200,9 @@ class TraceFolder:
         """Writes the trace of a profiler and returns its path."""
         os.makedirs(self.path, exist_ok=True)
         with work_folder(self.path) as work:
-            written, compressed = os.path.join(work, "trace.json"), os.path.join(work, "trace.json.gz")
+            written, compressed = os.path.join(work, "trace.json"), os.path.join(work, "described.json.gz")
             profiler.export_chrome_trace(written)
-            with open(written, "rb") as text, gzip.open(compressed, "wb", GZIP_LEVEL) as packed:
+            with open_exported(profiler, written) as text, gzip.open(compressed, "wb", GZIP_LEVEL) as packed:
                 packed.write(with_properties(text.read(1 << 16), self.timed_steps))
                 shutil.copyfileobj(text, packed, 1 << 20)
             path = self._reserve(f"rank{self.rank}_cycle{{}}{TRACE_SUFFIX}")
@@ -209,14 +247,17 @@ class Recorder:
 
     `step()` ends a step; the first one is step 0. The profiler exists only around the recorded steps.
     `on_end(recorder)` is called once, when the recording is over. Nothing here raises: `problem` says why there is no
-    trace.
+    trace. `used_writer` is what records, kineto or cuspy, and `writer_reason` why it is not Cuspy; None before the start.
     """
 
-    def __init__(self, folder, first_step, last_step, on_end=None, warmup_steps=WARMUP_STEPS, **options):
+    def __init__(
+        self, folder, first_step, last_step, on_end=None, warmup_steps=WARMUP_STEPS, writer="auto", **options
+    ):
         self.folder = folder
         self.first_step, self.last_step = first_step, last_step
         self.options = {"record_shapes": True, "profile_memory": True, **options}
         self.on_end = on_end
+        self.writer, self.used_writer, self.writer_reason = writer, None, None
         self.step_count = 0
         self.problem = None
         self.is_over = False
@@ -293,13 +334,37 @@ class Recorder:
         if self._others.is_active or torch.autograd._profiler_enabled():
             self.give_way()
             return
-        profiler = profile(schedule=self._action, on_trace_ready=self.folder.write, **self.options)
+        self._profiler = self._started_with_cuspy(profile) or self._started(profile)
+
+    def _started_with_cuspy(self, profile):
+        """A profiler that records with Cuspy; None, with the reason, if it cannot, or should not."""
+        if self.writer == "kineto" or any(name in self.options for name in WRITER_OPTIONS):
+            return None
+        self.writer_reason = cuspy_problem()
+        if self.writer_reason is not None:
+            return None
+        try:
+            profiler = self._started(profile, activities=cuspy_activities())
+        except Exception as error:
+            self.writer_reason = f"Cuspy did not start: {type(error).__name__}: {error}"
+            return None
+        # It says whether it could start only in this object, and in a message of its log.
+        if getattr(getattr(profiler, "_cuspy_profiler_observer", None), "available", True):
+            return profiler
+        self.writer_reason = "Cuspy did not start: CUPTI is not available to it"
+        profiler.on_trace_ready = None
+        profiler.stop()
+        return None
+
+    def _started(self, profile, **options):
+        profiler = profile(schedule=self._action, on_trace_ready=self.folder.write, **self.options, **options)
         # Steps in the trace have the numbers of the loop.
         profiler.step_num = self.step_count
         profiler.current_action = self._action(self.step_count)
         with self._others.ours():
             profiler.start()
-        self._profiler = profiler
+        self.used_writer = "cuspy" if getattr(profiler, "_use_cuspy", False) else "kineto"
+        return profiler
 
     def _action(self, step):
         from torch.profiler import ProfilerAction

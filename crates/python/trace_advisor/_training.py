@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trace_advisor._final_check import FinalCheck
-from trace_advisor._recorder import Recorder, TraceFolder, warn
+from trace_advisor._recorder import WRITER_OPTIONS, WRITERS, Recorder, TraceFolder, warn
 
 if TYPE_CHECKING:
     from trace_advisor._report import Report
@@ -24,6 +24,9 @@ class TrainingRecorder:
         timeout_s: how many seconds rank 0 waits for the traces of the other ranks.
         on_report: called with the report, on rank 0.
         rules, select, ignore, baseline: options of `Run.check`.
+        writer: what records the GPU and writes the trace: "cuspy" (PyTorch 2.15, NVIDIA GPUs, with the package
+            cupti-python), "kineto", or "auto", which is Cuspy where it can record and Kineto elsewhere. A note on stderr
+            says which, and why. If profiler_options name `activities` or `experimental_config`, these choose it.
         profiler_options: options of `torch.profiler.profile`, such as `with_stack=True`, which gives source lines but
             makes steps longer. By default, shapes and memory are recorded.
 
@@ -42,16 +45,22 @@ class TrainingRecorder:
         select: Any = None,
         ignore: Any = None,
         baseline: Any = None,
+        writer: str = "auto",
         **profiler_options: Any,
     ) -> None:
         first_step, last_step = steps
         if not 0 <= first_step <= last_step:
             raise ValueError(f"steps are a first and a last one, such as (10, 16), not {steps!r}")
+        if writer not in WRITERS:
+            raise ValueError(f"writer is one of {', '.join(WRITERS)}, not {writer!r}")
+        others = [name for name in WRITER_OPTIONS if name in profiler_options]
+        if writer != "auto" and others:
+            raise ValueError(f"{others[0]} chooses the writer; leave out writer={writer!r}")
         options = {"rules": rules, "select": select, "ignore": ignore, "baseline": baseline}
         options = {name: value for name, value in options.items() if value is not None}
         self._final_check = FinalCheck(check, timeout_s, on_report, **options)
         self._folder = folder
-        self._recorder_arguments = (first_step, last_step, profiler_options)
+        self._recorder_arguments = (first_step, last_step, {"writer": writer, **profiler_options})
         self._recorder: Recorder | None = None
 
     @property
@@ -85,6 +94,7 @@ class TrainingRecorder:
 
     def _ended(self, recorder):
         if recorder.folder.written_count:
+            _tell_writer(recorder)
             self._final_check.run(recorder.folder)
         elif recorder.problem is not None:
             warn(f"nothing was recorded: {recorder.problem}")
@@ -93,3 +103,13 @@ class TrainingRecorder:
                 f"nothing was recorded: the training made {recorder.step_count} steps, and the recording starts with "
                 f"step {recorder.first_step}; pass steps=(first, last)"
             )
+
+
+def _tell_writer(recorder):
+    """Says which writer of PyTorch recorded, and why not Cuspy. One rank speaks for all."""
+    if recorder.folder.rank != 0 or recorder.used_writer is None:
+        return
+    name, reason = recorder.used_writer.capitalize(), recorder.writer_reason
+    because = "" if reason is None else f": {reason}"
+    is_other = recorder.writer not in ("auto", recorder.used_writer)
+    warn(f"the trace is written by {name}{because}", "warning" if is_other else "note")

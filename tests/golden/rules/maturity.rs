@@ -25,8 +25,8 @@ pub(super) fn cases() -> Vec<Case> {
 const EVIDENCE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/rules/evidence.txt");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
-/// Traces whose machine or whose second rank a program wrote.
-const GENERATED: [&str; 2] = ["_synthetic_gpu", "/derived/"];
+/// Traces whose machine, second rank or device records a program wrote.
+const GENERATED: [&str; 3] = ["_synthetic_gpu", "/derived/", "fixtures/counters/"];
 /// Separates the two runs of a comparison.
 const ARROW: &str = " -> ";
 /// Runs before and after a change that makes the step longer, or its memory grow.

@@ -15,6 +15,8 @@ from conftest import FOLDER, step_numbers, torchrun
 
 ADVISOR = os.environ.get("ADVISOR_PROGRAM") or shutil.which("advisor", path=Path(sys.executable).parent)
 TRACE = "rank0_cycle0.pt.trace.json.gz"
+# There is no GPU here.
+BY_KINETO = "written by Kineto: Cuspy records NVIDIA GPUs, and the program uses none"
 
 # A loop of `argv[1]` steps.
 LOOP = """
@@ -69,7 +71,7 @@ def test_report_names_the_loader_and_the_program_keeps_its_output_and_exit_code(
     done = record(code)
     alone = subprocess.run([sys.executable, "program.py"], env=environment(), capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (3, alone.stdout), done.stderr
-    assert done.stderr.startswith("to stderr\nnote: recorded 1 trace in run\n"), done.stderr
+    assert done.stderr.startswith(f"to stderr\nnote: recorded 1 trace in run; {BY_KINETO}\n"), done.stderr
     # The first row of the list of findings, then the finding below its fix.
     row = r"^ 1  [0-9.]+ to [0-9.]+ % .* Load batches in as many.*(?:\n  .*)*?\n +high +IN001 Steps wait for the DataLoader$"
     assert re.search(row, done.stderr, re.MULTILINE), done.stderr
@@ -79,8 +81,16 @@ def test_report_names_the_loader_and_the_program_keeps_its_output_and_exit_code(
 
 def test_steps_and_folder_are_chosen_and_traces_only_written():
     done = record(LOOP + "train(9)", "--steps", "4-6", "-o", "there", "--no-check")
-    assert done.stderr == "note: recorded 1 trace in there\n"
+    assert done.stderr == f"note: recorded 1 trace in there; {BY_KINETO}\n"
     assert step_numbers(f"there/{TRACE}") == [4, 5, 6]
+
+
+def test_writer_that_cannot_record_is_replaced_with_a_warning():
+    done = record(LOOP + "train(9)", "--steps", "4-6", "--writer", "cuspy", "--no-check")
+    lines = [f"warning: the trace of rank 0 is {BY_KINETO}", f"note: recorded 1 trace in run; {BY_KINETO}"]
+    assert done.stderr.splitlines() == lines
+    done = record(LOOP + "train(9)", "--steps", "4-6", "--writer", "kineto", "--no-check", "-o", "there")
+    assert done.stderr == "note: recorded 1 trace in there; written by Kineto\n"
 
 
 RANKS = """

@@ -53,6 +53,8 @@ pub(crate) struct Peaks {
     pub(crate) cache_bytes: f64,
     /// From the data sheet, in 10^12 operations per second, by type.
     pub(crate) tflops: BTreeMap<String, f64>,
+    /// From the data sheet: the clock that the device keeps under any load, in 10^6 per second.
+    pub(crate) base_clock_mhz: Option<f64>,
     /// Share of the data sheet that the best programs reach.
     pub(crate) achievable_tflops_ratio: f64,
     pub(crate) achievable_memory_ratio: f64,
@@ -182,6 +184,7 @@ struct Entry {
     chip: Option<Spanned<ChipEntry>>,
     memory_gb_per_s: Spanned<f64>,
     cache_mib: Option<Spanned<f64>>,
+    base_clock_mhz: Option<Spanned<f64>>,
     tflops: Spanned<BTreeMap<String, f64>>,
     achievable: Option<Spanned<Achievable>>,
     sources: Spanned<Vec<String>>,
@@ -244,6 +247,12 @@ fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
         {
             report(cache.span(), "`cache_mib` must be a number of MiB".to_owned(), None);
         }
+        if let Some(clock) =
+            entry.base_clock_mhz.as_ref().filter(|mhz| !is_positive(*mhz.get_ref()))
+        {
+            let message = "`base_clock_mhz` must be a positive number of MHz";
+            report(clock.span(), message.to_owned(), None);
+        }
         let chip = entry.chip.as_ref().and_then(|chip| chip.get_ref().chip());
         if let Some(stated) = entry.chip.as_ref().filter(|_| chip.is_none()) {
             let message = "`chip` needs a compute capability and a number of multiprocessors";
@@ -294,6 +303,7 @@ fn parse(text: &str) -> Result<Vec<Peaks>, Vec<DeviceTableError>> {
             chip,
             memory_gb_per_s: entry.memory_gb_per_s.into_inner(),
             cache_bytes: entry.cache_mib.map_or(0.0, Spanned::into_inner) * 1_048_576.0,
+            base_clock_mhz: entry.base_clock_mhz.map(Spanned::into_inner),
             tflops: entry.tflops.into_inner(),
             achievable_tflops_ratio: ratios[0],
             achievable_memory_ratio: ratios[1],

@@ -183,6 +183,7 @@ pub(super) fn devices(inputs: &ViewInputs<'_>) -> Result<RecordBatch> {
         .float("peak_gb_per_s", |r| listed(r, r.0.source.peak_gb_per_s()))
         .float("achievable_gb_per_s", |r| listed(r, r.0.source.achievable_gb_per_s()))
         .float("cache_bytes", |r| Some(r.0.source.listed()?.cache_bytes))
+        .float("base_clock_mhz", |r| r.0.source.listed()?.base_clock_mhz)
         .float("peak_low_tflops", |r| Some(peak(r)?.low))
         .float("peak_high_tflops", |r| Some(peak(r)?.high))
         .float("achievable_low_tflops", |r| Some(achievable(r)?.low))

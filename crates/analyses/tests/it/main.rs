@@ -8,6 +8,7 @@ mod cpu_views;
 mod device_views;
 mod flight_views;
 mod graph_views;
+mod hardware_counter_views;
 mod hta_views;
 mod idle_views;
 mod intervals;

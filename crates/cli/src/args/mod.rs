@@ -27,7 +27,7 @@ pub(crate) use groups::{
 };
 pub(crate) use program::{CacheCommand, CacheCommandArgs, CompletionsArgs, ManArgs};
 pub(crate) use query::{AnalyzeArgs, SqlArgs, TablesArgs};
-pub(crate) use record::RecordArgs;
+pub(crate) use record::{RecordArgs, TraceWriter};
 pub(crate) use rules::{
     ExplainArgs, InitArgs, RuleShowArgs, RulesArgs, RulesCommand, SchemaArgs, SchemaDocument,
     StatsArgs, StatsFormat,

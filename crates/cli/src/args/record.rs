@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
+use serde::Serialize;
 use trace_advisor::query::Range;
 
 use super::headings::OUTPUT;
@@ -24,6 +25,9 @@ pub(crate) struct RecordArgs {
     /// Record Python stacks, too: findings name source lines, but the host takes longer
     #[arg(long)]
     pub(crate) stacks: bool,
+    /// What records the GPU and writes the trace; the note at the end says which it was
+    #[arg(long, value_enum, default_value_t = TraceWriter::Auto)]
+    pub(crate) writer: TraceWriter,
     /// Keep no history of GPU memory for a snapshot when the program runs out of it
     #[arg(long)]
     pub(crate) no_memory_snapshot: bool,
@@ -36,6 +40,18 @@ pub(crate) struct RecordArgs {
     /// Write the traces without checking them
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) no_check: bool,
+}
+
+/// A trace writer of PyTorch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TraceWriter {
+    /// Cuspy where it can record, else Kineto
+    Auto,
+    /// The one that every PyTorch has
+    Kineto,
+    /// The one of PyTorch 2.15 and later for NVIDIA GPUs; it needs the package cupti-python. Kineto steps in, with a warning
+    Cuspy,
 }
 
 /// Parses steps to record: a range with both ends.

@@ -10,6 +10,8 @@ use private_files::Access;
 use serde::Serialize;
 use trace_advisor::ingest::TemporaryFolder;
 
+use crate::args::TraceWriter;
+
 /// The files, by the name under which Python imports them.
 const FILES: [(&str, &str); 3] = [
     ("sitecustomize.py", include_str!("sitecustomize.py")),
@@ -29,6 +31,7 @@ pub(super) struct Settings<'a> {
     pub(super) last_step: i64,
     pub(super) with_stack: bool,
     pub(super) memory_snapshot: bool,
+    pub(super) writer: TraceWriter,
 }
 
 /// A folder with the Python files, which exists as long as this.

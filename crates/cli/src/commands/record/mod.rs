@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
 
-use crate::args::{Args, Command, RecordArgs};
+use crate::args::{Args, Command, RecordArgs, TraceWriter};
 use crate::commands::check;
 use crate::console::Console;
 use crate::diagnostics::{print_error, with_help};
@@ -32,6 +32,7 @@ pub(crate) fn run(args: &RecordArgs, console: &mut Console) -> anyhow::Result<Ex
         last_step: args.steps.last,
         with_stack: args.stacks,
         memory_snapshot: !args.no_memory_snapshot,
+        writer: args.writer,
     })?;
     let exit = match program::run(&args.command, &injection) {
         Ok(exit) => exit,
@@ -94,6 +95,11 @@ fn report(
     }
     if !outcome.has_files() {
         return Ok(());
+    }
+    if args.writer == TraceWriter::Cuspy {
+        for problem in outcome.other_writers() {
+            warn(&problem, console)?;
+        }
     }
     note(&outcome.summary(folder), console)?;
     if args.no_check {

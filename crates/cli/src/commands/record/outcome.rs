@@ -16,6 +16,32 @@ struct TrainingStatus {
     step_count: i64,
     trace_count: usize,
     problem: Option<String>,
+    /// What writes the trace: `kineto` or `cuspy`; none before the recording.
+    #[serde(default)]
+    writer: Option<String>,
+    /// Why it is not Cuspy, if the choice was free.
+    #[serde(default)]
+    writer_reason: Option<String>,
+}
+
+impl TrainingStatus {
+    /// `Kineto`, or `Kineto: the reason`; none without a trace.
+    fn writer_with_reason(&self) -> Option<String> {
+        let writer = writer_name(self.writer.as_deref().filter(|_| self.trace_count > 0)?);
+        Some(match &self.writer_reason {
+            Some(reason) => format!("{writer}: {reason}"),
+            None => writer.to_owned(),
+        })
+    }
+}
+
+/// A writer as people call it.
+fn writer_name(writer: &str) -> &str {
+    match writer {
+        "kineto" => "Kineto",
+        "cuspy" => "Cuspy",
+        other => other,
+    }
 }
 
 /// What a process tells: about its training, or once it has imported PyTorch.
@@ -76,7 +102,7 @@ impl Outcome {
         self.trainings.iter().map(|training| training.trace_count).sum()
     }
 
-    /// `2 traces and 1 memory snapshot in run`.
+    /// `recorded 2 traces and 1 memory snapshot in run; written by Kineto: the reason why not by Cuspy`.
     pub(super) fn summary(&self, folder: &Path) -> String {
         let snapshots = match self.snapshot_count {
             0 => String::new(),
@@ -84,11 +110,26 @@ impl Outcome {
                 format!(" and {} of a process that ran out of memory", plural(count, "snapshot"))
             }
         };
+        let writers: BTreeSet<String> =
+            self.trainings.iter().filter_map(TrainingStatus::writer_with_reason).collect();
+        let writers: String = Vec::from_iter(writers).join("; by ");
+        let written_by =
+            if writers.is_empty() { writers } else { format!("; written by {writers}") };
         format!(
-            "recorded {}{snapshots} in {}",
+            "recorded {}{snapshots} in {}{written_by}",
             plural(self.trace_count(), "trace"),
             folder.display()
         )
+    }
+
+    /// Which traces are not written by Cuspy, and why.
+    pub(super) fn other_writers(&self) -> Vec<String> {
+        let others = self.trainings.iter().filter(|t| t.writer.as_deref() != Some("cuspy"));
+        let warning = |training: &TrainingStatus| {
+            let writer = training.writer_with_reason()?;
+            Some(format!("the trace of rank {} is written by {writer}", training.rank))
+        };
+        others.filter_map(warning).collect()
     }
 
     /// Why traces are missing.
@@ -133,6 +174,8 @@ fn too_few_steps(step_count: i64, steps: Range) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use trace_advisor::query::Range;
 
     use super::{Outcome, Status, TrainingStatus};
@@ -140,7 +183,15 @@ mod tests {
     const STEPS: Range = Range { first: 10, last: 16 };
 
     fn training(step_count: i64, problem: Option<&str>) -> TrainingStatus {
-        TrainingStatus { rank: 1, step_count, trace_count: 0, problem: problem.map(str::to_owned) }
+        let problem = problem.map(str::to_owned);
+        TrainingStatus {
+            rank: 1,
+            step_count,
+            trace_count: 0,
+            problem,
+            writer: None,
+            writer_reason: None,
+        }
     }
 
     #[test]
@@ -169,6 +220,40 @@ mod tests {
         let recorded = TrainingStatus { trace_count: 1, ..training(17, None) };
         let outcome = Outcome { has_torch: true, trainings: vec![recorded], ..Outcome::default() };
         assert!(outcome.problems(STEPS).is_empty() && outcome.has_files());
+    }
+
+    #[test]
+    fn summary_says_which_writer_of_pytorch_it_was_and_why() {
+        let told = r#"{"rank": 0, "step_count": 17, "trace_count": 1, "problem": null, "writer": "kineto",
+                       "writer_reason": "PyTorch 2.9.0 does not have Cuspy"}"#;
+        let Ok(Status::Training(kineto)) = serde_json::from_str(told) else { panic!() };
+        let cuspy = TrainingStatus {
+            rank: 1,
+            writer: Some("cuspy".to_owned()),
+            writer_reason: None,
+            ..kineto.clone()
+        };
+        let outcome = |trainings: Vec<TrainingStatus>| Outcome {
+            has_torch: true,
+            trainings,
+            ..Outcome::default()
+        };
+        let folder = Path::new("run");
+        assert_eq!(
+            outcome(vec![kineto.clone()]).summary(folder),
+            "recorded 1 trace in run; written by Kineto: PyTorch 2.9.0 does not have Cuspy"
+        );
+        assert_eq!(
+            outcome(vec![cuspy.clone(), cuspy.clone()]).summary(folder),
+            "recorded 2 traces in run; written by Cuspy"
+        );
+        assert_eq!(
+            outcome(vec![kineto, cuspy]).other_writers(),
+            ["the trace of rank 0 is written by Kineto: PyTorch 2.9.0 does not have Cuspy"]
+        );
+        // A recorder that says nothing of its writer.
+        let silent = TrainingStatus { trace_count: 1, ..training(17, None) };
+        assert_eq!(outcome(vec![silent]).summary(folder), "recorded 1 trace in run");
     }
 
     #[test]

@@ -64,6 +64,7 @@ class TrainingLoop:
             settings["first_step"],
             settings["last_step"],
             on_end=lambda _: self._tell(),
+            writer=settings.get("writer", "auto"),
             with_stack=settings["with_stack"],
         )
         self._recorder.watch()
@@ -133,6 +134,8 @@ class TrainingLoop:
             "step_count": recorded.step_count,
             "trace_count": recorded.folder.written_count,
             "problem": recorded.problem,
+            "writer": recorded.used_writer,
+            "writer_reason": recorded.writer_reason,
         }
         tell("training", status)
 
