@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use crate::support::sandbox::Sandbox;
@@ -52,10 +53,48 @@ fn rules_are_unknown_without_counters() {
     let sandbox = Sandbox::with_run();
     let report = check(&sandbox);
     assert_eq!(report["findings"].as_array().unwrap().len(), 0);
-    let mut codes = texts(&report["unknown"], "code");
-    codes.sort_unstable();
-    assert_eq!(codes, ["GU008", "GU009", "GU010", "GU011"]);
-    for reason in texts(&report["unknown"], "reason") {
-        assert!(reason.contains("docs/recording.md") || reason.contains("counters"), "{reason}");
+    let unknown = &report["unknown"];
+    let mut reasons: Vec<_> =
+        texts(unknown, "code").into_iter().zip(texts(unknown, "reason")).collect();
+    reasons.sort_unstable();
+    let no_counters = "the steps hold no samples of the counters of tensor cores, DRAM or SMs in percent of their peak: record with \
+                       PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)";
+    let no_clocks = "the trace holds no samples of the clock of the SMs: record with CuspyConfig(enable_environment_counters=True) \
+                     (PyTorch 2.15, see docs/recording.md)";
+    let expected = [
+        ("GU008", no_counters),
+        ("GU009", no_counters),
+        ("GU010", no_counters),
+        ("GU011", no_clocks),
+    ];
+    assert_eq!(reasons, expected);
+}
+
+/// What of the counters is missing decides the reason.
+#[test]
+fn rules_are_unknown_without_their_counter() {
+    let recorded = GzDecoder::new(&recording()[..]);
+    let trace: Value = serde_json::from_reader(recorded).unwrap();
+    for (lost, code, reason) in [
+        ("sm__pipe_tensor", "GU008", "the tensor cores were not sampled"),
+        ("HBM BW", "GU009", "DRAM was not sampled"),
+        ("SM Active", "GU010", "the SMs were not sampled"),
+        ("SM Clock", "GU011", "no samples of the clock of the SMs"),
+    ] {
+        let mut trace = trace.clone();
+        let is_kept = |event: &Value| event["ph"] != "C" || !event.to_string().contains(lost);
+        let events = trace["traceEvents"].as_array_mut().unwrap();
+        let count = events.len();
+        events.retain(is_kept);
+        assert!(events.len() < count, "{lost}");
+        let sandbox = Sandbox::new();
+        std::fs::create_dir(sandbox.path("run")).unwrap();
+        sandbox.write("run/rank0.json", trace.to_string());
+        let report = check(&sandbox);
+        let unknown = report["unknown"].as_array().unwrap();
+        let verdict = unknown.iter().find(|verdict| verdict["code"] == code);
+        let verdict = verdict.unwrap_or_else(|| panic!("{code}: {report}"));
+        let found = verdict["reason"].as_str().unwrap();
+        assert!(found.contains(reason), "{code}: {found}");
     }
 }

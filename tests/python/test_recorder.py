@@ -1,5 +1,6 @@
 """The files that a recording writes, with a profiler that needs no PyTorch."""
 
+import contextlib
 import gzip
 import importlib.util
 import json
@@ -102,6 +103,38 @@ def test_cuspy_needs_pytorch_a_gpu_and_a_package(monkeypatch, torch, has_package
     monkeypatch.setitem(sys.modules, "torch", fake)
     monkeypatch.setattr(_recorder.importlib.util, "find_spec", lambda name: fake if has_package else None)
     assert cuspy_problem() == problem
+
+
+@pytest.mark.parametrize("fails_to_stop", [False, True])
+@pytest.mark.parametrize("reason", ["ImportError: libcupti.so.13", "CUPTI is not available to it"])
+def test_what_cuspy_began_is_stopped_before_kineto_starts(tmp_path, monkeypatch, reason, fails_to_stop):
+    calls = []
+
+    class Started:
+        _use_cuspy = True
+        _cuspy_profiler_observer = SimpleNamespace(available=False)
+
+        def __init__(self, on_trace_ready, **options):
+            self.on_trace_ready = on_trace_ready
+
+        def start(self):
+            calls.append("start")
+            if "libcupti" in reason:
+                raise ImportError("libcupti.so.13")
+
+        def stop(self):
+            calls.append(("stop", self.on_trace_ready))
+            if fails_to_stop:
+                raise AssertionError("Profiler must be initialized before stopping trace")
+
+    monkeypatch.setattr(_recorder, "cuspy_problem", lambda: None)
+    monkeypatch.setattr(_recorder, "cuspy_activities", lambda: [])
+    recorder = Recorder(TraceFolder(tmp_path / "run"), 3, 5)
+    recorder._others = SimpleNamespace(ours=contextlib.nullcontext)
+    monkeypatch.setattr(recorder, "_action", lambda step: None)
+    assert recorder._started_with_cuspy(Started) is None
+    assert recorder.writer_reason == f"Cuspy did not start: {reason}"
+    assert calls == ["start", ("stop", None)]
 
 
 def test_a_trace_describes_the_processor(tmp_path):

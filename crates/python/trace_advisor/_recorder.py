@@ -343,28 +343,39 @@ class Recorder:
         self.writer_reason = cuspy_problem()
         if self.writer_reason is not None:
             return None
+        profiler = None
         try:
-            profiler = self._started(profile, activities=cuspy_activities())
+            profiler = self._created(profile, activities=cuspy_activities())
+            self._begin(profiler)
+            # It says whether it could start only in this object, and in a message of its log.
+            if getattr(getattr(profiler, "_cuspy_profiler_observer", None), "available", True):
+                return profiler
+            self.writer_reason = "Cuspy did not start: CUPTI is not available to it"
         except Exception as error:
             self.writer_reason = f"Cuspy did not start: {type(error).__name__}: {error}"
-            return None
-        # It says whether it could start only in this object, and in a message of its log.
-        if getattr(getattr(profiler, "_cuspy_profiler_observer", None), "available", True):
-            return profiler
-        self.writer_reason = "Cuspy did not start: CUPTI is not available to it"
-        profiler.on_trace_ready = None
-        profiler.stop()
+        # What it has begun would keep Kineto from starting. A profiler that never began cannot be stopped.
+        if profiler is not None:
+            profiler.on_trace_ready = None
+            with contextlib.suppress(Exception):
+                profiler.stop()
         return None
 
-    def _started(self, profile, **options):
+    def _started(self, profile):
+        profiler = self._created(profile)
+        self._begin(profiler)
+        return profiler
+
+    def _created(self, profile, **options):
         profiler = profile(schedule=self._action, on_trace_ready=self.folder.write, **self.options, **options)
         # Steps in the trace have the numbers of the loop.
         profiler.step_num = self.step_count
         profiler.current_action = self._action(self.step_count)
+        return profiler
+
+    def _begin(self, profiler):
         with self._others.ours():
             profiler.start()
         self.used_writer = "cuspy" if getattr(profiler, "_use_cuspy", False) else "kineto"
-        return profiler
 
     def _action(self, step):
         from torch.profiler import ProfilerAction

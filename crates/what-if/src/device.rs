@@ -42,9 +42,11 @@ pub(crate) struct DeviceConstraints {
     pub(crate) launches: Vec<Submission>,
     /// The activity on the same stream that ended last before this one; [`NO_INDEX`] for the first.
     pub(crate) previous: Vec<u32>,
-    /// Edges between nodes of one replay of a graph: source, and the activity that starts after it. Such an activity follows
-    /// these, not the one before it on its stream, which the executor of the graph chose.
+    /// Edges between nodes of one replay of a graph: source, and the activity that starts after it.
     pub(crate) graph_edges: Vec<(u32, u32)>,
+    /// Activities whose edges are all known. They follow these, not the one before on their stream, which the executor of the
+    /// graph chose.
+    pub(crate) has_own_order: Vec<bool>,
     /// Recorded waits of a stream: source, and the activity that starts after it.
     pub(crate) stream_waits: Vec<(u32, u32)>,
     /// Inferred waits of a stream: source, and the activity that starts after it.
@@ -102,17 +104,30 @@ impl DeviceConstraints {
         device
     }
 
-    /// Adds the edges between nodes of graphs. One whose nodes overlap in the recording cannot have held its target.
+    /// Adds the edges between nodes of graphs. One whose nodes overlap in the recording cannot have held its target, and one
+    /// from outside of the window is not known: such a target may have followed others on its stream.
     fn add_graph_edges(&mut self, events: &RankEvents) {
+        let activities = &events.activities;
+        self.has_own_order = vec![false; activities.len()];
         if events.graph_edges.is_empty() {
             return;
         }
-        let ids = IdIndex::of(events.activities.iter().zip(0..).map(|(a, i)| (a.id, i)));
-        let edges = events.graph_edges.iter();
-        let known = edges.filter_map(|&(source, target)| ids.get(source).zip(ids.get(target)));
-        self.graph_edges.extend(known.filter(|&(source, target)| {
-            events.activities[source as usize].end_ns <= events.activities[target as usize].ts_ns
-        }));
+        let ids = IdIndex::of(activities.iter().zip(0..).map(|(a, i)| (a.id, i)));
+        let mut is_incomplete = vec![false; activities.len()];
+        for edge in &events.graph_edges {
+            let Some(target) = ids.get(edge.target) else { continue };
+            let has_ended = |source: &u32| {
+                activities[*source as usize].end_ns <= activities[target as usize].ts_ns
+            };
+            let source = ids.get(edge.source).filter(has_ended);
+            is_incomplete[target as usize] |= !edge.is_complete || source.is_none();
+            if let Some(source) = source {
+                self.graph_edges.push((source, target));
+            }
+        }
+        for &(_, target) in &self.graph_edges {
+            self.has_own_order[target as usize] = !is_incomplete[target as usize];
+        }
     }
 
     /// Submission happens inside the launching call: as late as the start allows, given the minimum delay seen on

@@ -230,13 +230,11 @@ impl Graph {
             let edge = Edge { source, subject: target, weight: 0, kind, class, rest };
             drafts.push(EdgeDraft { target: starts[target as usize], edge });
         };
-        let mut follows_nodes = vec![false; self.device.previous.len()];
         for &(source, target) in &self.device.graph_edges {
-            follows_nodes[target as usize] = true;
             after(source, target, EdgeKind::GraphOrder);
         }
         for (&previous, i) in self.device.previous.iter().zip(0..) {
-            if previous != NO_INDEX && !follows_nodes[i as usize] {
+            if previous != NO_INDEX && !self.device.has_own_order[i as usize] {
                 after(previous, i, EdgeKind::StreamOrder);
             }
         }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::model::{
     Activity, AnalysisWindow, Blocker, BlockerKind, CountedSteps, EventTable, HostEvent, HostRole,
-    RankEvents, TimeClass, TrainingStep, kernel_class, may_block,
+    NodeEdge, RankEvents, TimeClass, TrainingStep, kernel_class, may_block,
 };
 use query::columns::{Names, get, ints, names};
 use query::rust_view::ViewInputs;
@@ -190,8 +190,11 @@ impl RankEventsBuilder {
         let batch = inputs.batch("graph_edges")?;
         let (rank, source, target) =
             (ints(batch, "rank")?, ints(batch, "source")?, ints(batch, "target")?);
+        let is_complete = ints(batch, "is_complete")?;
         for row in 0..batch.num_rows() {
-            let edge = (source.value(row), target.value(row));
+            let is_complete = is_complete.value(row) != 0;
+            let edge =
+                NodeEdge { source: source.value(row), target: target.value(row), is_complete };
             self.of(rank.value(row)).graph_edges.push(edge);
         }
         Ok(())

@@ -80,7 +80,7 @@ const INPUTS: &[(&str, &str)] = &[
         "device_syncs",
         "SELECT rank, name, device, stream, launch, wait_on_stream, wait_on_record FROM device_syncs",
     ),
-    ("graph_edges", "SELECT rank, source, target FROM graph_edges"),
+    ("graph_edges", "SELECT rank, source, target, is_complete FROM graph_edges"),
     (
         "steps",
         "SELECT s.rank, s.step, s.ts_ns, s.dur_ns, s.thread, CASE WHEN c.is_counted THEN c.dur_ns END AS counted_ns

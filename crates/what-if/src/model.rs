@@ -263,6 +263,15 @@ pub(crate) struct TrainingStep {
     pub(crate) counted_ns: Option<i64>,
 }
 
+/// Event ids of two nodes of a replay: the target starts after the source has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NodeEdge {
+    pub(crate) source: i64,
+    pub(crate) target: i64,
+    /// All dependencies of the target are known.
+    pub(crate) is_complete: bool,
+}
+
 /// All events of one rank that the graph is built from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RankEvents {
@@ -270,8 +279,8 @@ pub(crate) struct RankEvents {
     pub(crate) host: Vec<HostEvent>,
     pub(crate) activities: Vec<Activity>,
     pub(crate) waits: Vec<Blocker>,
-    /// Event ids of two nodes of a replay: the second starts after the first has ended.
-    pub(crate) graph_edges: Vec<(i64, i64)>,
+    /// Dependencies between the nodes of replayed graphs.
+    pub(crate) graph_edges: Vec<NodeEdge>,
     /// Sorted by start.
     pub(crate) steps: Vec<TrainingStep>,
     /// Number and mean length of the steps that count: of the rank, or of the window if an annotation selects it.

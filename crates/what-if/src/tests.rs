@@ -12,7 +12,7 @@ use super::edits::{EdgeIndex, EffectLevel, RankClaims};
 use super::graph::{EdgeKind, Graph};
 use super::model::{
     Activity, AnalysisWindow, Blocker, BlockerKind, CountedSteps, EventTable, HostEvent, HostRole,
-    RankEvents, TimeClass, TrainingStep,
+    NodeEdge, RankEvents, TimeClass, TrainingStep,
 };
 use super::path::{self, PathSegment};
 use super::replay::{Weights, replay};
@@ -653,9 +653,20 @@ fn a_node_of_a_graph_follows_the_nodes_that_it_depends_on_in_place_of_its_stream
         order
     };
     assert_eq!(order(&events), [(EdgeKind::StreamOrder, 0, 2)]);
-    events.graph_edges = vec![(11, 12)];
+    let edge = |source, target| NodeEdge { source, target, is_complete: true };
+    events.graph_edges = vec![edge(11, 12)];
     assert_eq!(order(&events), [(EdgeKind::GraphOrder, 1, 2)]);
     // An edge that the recorded times contradict, or whose source is not in the window, holds nothing.
-    events.graph_edges = vec![(12, 11), (99, 12)];
+    events.graph_edges = vec![edge(12, 11), edge(99, 12)];
     assert_eq!(order(&events), [(EdgeKind::StreamOrder, 0, 2)]);
+    // Beside a known edge, what is not known may be the order of the stream.
+    let mut both = [(EdgeKind::StreamOrder, 0, 2), (EdgeKind::GraphOrder, 1, 2)];
+    both.sort_unstable();
+    let orders = |edges: Vec<NodeEdge>| {
+        let mut orders = order(&RankEvents { graph_edges: edges, ..events.clone() });
+        orders.sort_unstable();
+        orders
+    };
+    assert_eq!(orders(vec![edge(11, 12), edge(99, 12)]), both);
+    assert_eq!(orders(vec![NodeEdge { is_complete: false, ..edge(11, 12) }]), both);
 }

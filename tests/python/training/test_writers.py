@@ -57,8 +57,8 @@ def observer(monkeypatch):
     return observer
 
 
-def train(**options):
-    recorder = TrainingRecorder("run", steps=(3, 5), check=False, profile_memory=False, **options)
+def train(steps=(3, 5), **options):
+    recorder = TrainingRecorder("run", steps=steps, check=False, profile_memory=False, **options)
     model = torch.nn.Linear(4, 4)
     recorder.begin()
     for _ in range(8):
@@ -103,6 +103,21 @@ def test_kineto_steps_in_when_cuspy_does_not_start(capfd, observer):
     reason = "Cuspy did not start: ImportError: libcupti.so.13"
     assert told(capfd) == [f"warning: trace-advisor: the trace is written by Kineto: {reason}"]
     assert step_numbers(TRACE) == [3, 4, 5]
+
+
+def test_kineto_steps_in_when_cuspy_fails_after_it_began(capfd, monkeypatch, observer):
+    def open_window(self):
+        raise RuntimeError("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+
+    routed = []
+    monkeypatch.setattr(observer, "open_window", open_window)
+    monkeypatch.setattr(observer, "push_annotation", lambda self, name: routed.append(name))
+    # Without steps to warm up, the recording begins at once.
+    train(steps=(0, 2))
+    reason = "Cuspy did not start: RuntimeError: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+    assert told(capfd) == [f"note: trace-advisor: the trace is written by Kineto: {reason}"]
+    assert step_numbers(TRACE) == [0, 1, 2]
+    assert routed == [], "ranges still go to Cuspy"
 
 
 def test_options_of_the_profiler_choose_the_writer(capfd, observer):

@@ -22,7 +22,7 @@
 -- then the last one too, if it has less than 80 % of the activities of the one before. `ready_ns` covers the work
 -- from before the first step, also where a selection of steps leaves out what came before.
 -- A profiler may lose the device work of what was launched first or last. Such steps do not count; a recording without steps
--- begins with the first launch, and ends with the last, whose work it has.
+-- begins with the first launch, and ends with the last, whose work it has. The 2 % are a guess: no recording tells them.
 WITH
 -- A step owns what it launched from beginning to end.
 owned AS (

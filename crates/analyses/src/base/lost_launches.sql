@@ -1,7 +1,7 @@
 --! question = "Which launches of kernels have no work on the device in the trace?"
 --! row = "one launch of a kernel that no device activity belongs to; launches that a graph captures, which do not run, are left out"
 --! window = "recording"
---! needs = ["runtime_calls"]
+--! needs = ["runtime_calls", "device_work"]
 --! order = ["rank", "ts_ns", "event_id"]
 --! [columns]
 --! rank = "rank"
@@ -11,15 +11,29 @@
 --! ts_ns = { doc = "start of the call", unit = "ns" }
 -- In a healthy trace there are none, so only these calls and the bounds of captures are sorted. A recording may begin or end
 -- inside a capture: its first end then has no begin, or its last begin no end.
-WITH calls AS (
+WITH
+-- Two calls may share a correlation id: those of two processes in one file, of which either may own an activity that has the id
+-- and no known launch; or one inside the other, of which one owns the activity.
+owners AS (
+    SELECT DISTINCT c.rank, c.event_id
+    FROM runtime_calls c
+    JOIN device_work w ON w.rank = c.rank AND w.correlation = c.correlation
+    WHERE c.device_events = 0 AND c.name LIKE '%Launch%Kernel%' AND c.correlation > 0
+        AND (
+            w.launch IS NULL
+            OR (w.launch_thread = c.thread AND w.launch_ts_ns <= c.ts_ns + c.dur_ns AND c.ts_ns <= w.launch_end_ns)
+        )
+),
+calls AS (
     SELECT
-        rank, event_id, name, step, ts_ns,
-        CASE WHEN name LIKE '%StreamBeginCapture%' THEN 1 ELSE 0 END AS begins,
-        CASE WHEN name LIKE '%StreamEndCapture%' THEN 1 ELSE 0 END AS ends
-    FROM runtime_calls
-    WHERE (device_events = 0 AND name LIKE '%Launch%Kernel%')
-        OR name LIKE '%StreamBeginCapture%'
-        OR name LIKE '%StreamEndCapture%'
+        c.rank, c.event_id, c.name, c.step, c.ts_ns,
+        CASE WHEN c.name LIKE '%StreamBeginCapture%' THEN 1 ELSE 0 END AS begins,
+        CASE WHEN c.name LIKE '%StreamEndCapture%' THEN 1 ELSE 0 END AS ends
+    FROM runtime_calls c
+    LEFT ANTI JOIN owners o ON o.rank = c.rank AND o.event_id = c.event_id
+    WHERE (c.device_events = 0 AND c.name LIKE '%Launch%Kernel%')
+        OR c.name LIKE '%StreamBeginCapture%'
+        OR c.name LIKE '%StreamEndCapture%'
 ),
 counted AS (
     SELECT

@@ -243,8 +243,12 @@ impl GapAttribution<'_> {
         let opaque = launch.and_then(|launch| self.opaque_replays.get(&launch.id)).copied();
         let silent = self.silent_launch(&self.host.silent_replays, gap);
         // Where nothing follows, the device may be idle because the recording ends; and what was lost may be what follows, if
-        // its launch is unknown.
-        let lost = launch.and_then(|_| self.silent_launch(&self.host.lost_launches, gap));
+        // its launch is unknown. What was launched after the launch of what follows does not come before it.
+        let lost = launch.and_then(|next| {
+            let lost = &self.host.lost_launches;
+            let earlier = lost.partition_point(|&ts_ns| ts_ns < next.ts_ns);
+            self.silent_launch(&lost[..earlier], gap)
+        });
         let replays = [opaque, silent].into_iter().flatten().map(|ts| (ts, IdleCause::GraphReplay));
         replays
             .chain(lost.map(|ts_ns| (ts_ns, IdleCause::UnrecordedWork)))

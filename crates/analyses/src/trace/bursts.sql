@@ -11,15 +11,15 @@
 --! waiting_count = { doc = "of these, work that was launched before the first work of the device starts", unit = "count", metric = "rank" }
 --! wait_ns = { doc = "from the first known launch to that start; absent without known launches", unit = "ns", metric = "rank" }
 --! step_count = { doc = "steps of the rank", unit = "count", metric = "rank" }
---! burst_ratio = { doc = "share of waiting_count; 0 if wait_ns is below 1 ms, or without two steps", unit = "ratio", metric = "rank" }
+--! burst_ratio = { doc = "share of waiting_count; 0 if wait_ns is below 1 ms, or if the device may have been busy with work from before the recording: at most 1024 kernels and copies wait, and the first starts before the last step ends on the host; absent without two steps", unit = "ratio", metric = "rank" }
 -- A device starts what is launched within microseconds, unless it is busy: and while it is busy with work from before the
--- recording, only so much is launched as its queue holds.
+-- recording, only so much is launched as its queue holds. A model of short steps fits into the queue as a whole.
 WITH firsts AS (
     SELECT rank, min(ts_ns) AS first_ns, min(launch_ts_ns) AS first_launch_ns FROM device_work GROUP BY rank
 ),
 work AS (
     SELECT
-        w.rank, min(f.first_ns - f.first_launch_ns) AS wait_ns,
+        w.rank, min(f.first_ns) AS first_ns, min(f.first_ns - f.first_launch_ns) AS wait_ns,
         count(w.launch_ts_ns) AS launched_count,
         count_if!(coalesce(w.launch_ts_ns < f.first_ns, false)) AS waiting_count
     FROM device_work w
@@ -27,10 +27,15 @@ work AS (
     GROUP BY w.rank
 ),
 marked AS (
-    SELECT rank, count(*) AS step_count FROM steps WHERE source <> 'trace' GROUP BY rank
+    SELECT rank, count(*) AS step_count, max(ts_ns + dur_ns) AS end_ns FROM steps WHERE source <> 'trace' GROUP BY rank
 )
 SELECT
     w.rank, w.launched_count, w.waiting_count, w.wait_ns, coalesce(m.step_count, 0) AS step_count,
-    CASE WHEN w.wait_ns >= 1000000 AND m.step_count >= 2 THEN ratio!(w.waiting_count, w.launched_count) ELSE 0 END AS burst_ratio
+    CASE
+        WHEN coalesce(m.step_count, 0) < 2 THEN NULL
+        WHEN w.wait_ns >= 1000000 AND (w.waiting_count > 1024 OR w.first_ns >= m.end_ns)
+            THEN ratio!(w.waiting_count, w.launched_count)
+        ELSE 0
+    END AS burst_ratio
 FROM work w
 LEFT JOIN marked m ON m.rank = w.rank

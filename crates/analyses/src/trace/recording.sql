@@ -50,7 +50,7 @@
 --! rest_ns = { doc = "length of that rank's recording without them", unit = "ns", metric = "run" }
 --! lost_launch_ratio = { doc = "share of the launches of kernels whose device work is not in the trace, of the rank with least, see trace_lost_launches; absent if no launch has any", unit = "ratio", metric = "run" }
 --! recorded_step_count = { doc = "steps of that rank that count", unit = "count", metric = "run" }
---! burst_ratio = { doc = "share of the device's work that was launched before any of it starts, long after, of the rank with least, see trace_bursts; absent without device activity", unit = "ratio", metric = "run" }
+--! burst_ratio = { doc = "share of the device's work that was launched before any of it starts, long after, of the rank with least, see trace_bursts; absent without device activity or two steps", unit = "ratio", metric = "run" }
 --! burst_wait_ns = { doc = "for how long that rank waits", unit = "ns", metric = "run" }
 --! is_truncated = "some file ends in the middle, or parts of it are damaged"
 WITH op_names AS (

@@ -96,6 +96,29 @@ fn captured_launches_are_not_lost() {
 }
 
 #[test]
+fn launches_that_share_a_correlation_id_with_recorded_work_are_not_lost() {
+    let lost = |add: fn(&mut Run, i64)| {
+        let mut run = steps(&[]);
+        let call = run.call(0, "cudaLaunchKernel", 1_690, 1);
+        add(&mut run, call);
+        rows(&run.open(), "lost_launches", &["ts_ns"])
+    };
+    assert_eq!(lost(|_, _| {}), ["1690"]);
+    // The kernel was launched by this call or by one of another process in the file.
+    let shared = lost(|run, call| {
+        run.kernel(0, "computation", 2_000, 10, None).correlated(call);
+    });
+    assert_eq!(shared, Vec::<String>::new());
+    // A call of the driver inside that of the runtime is no launch of its own; a call of another time is.
+    let nested = lost(|run, _| {
+        run.kernel(0, "computation", 2_100, 10, Some((1_800, 5)));
+        run.call_with_id_of_launch("cuLaunchKernel", 1_801, 3);
+        run.call_with_id_of_launch("cudaLaunchKernel", 2_900, 3);
+    });
+    assert_eq!(nested, ["1690", "2900"]);
+}
+
+#[test]
 fn recordings_without_steps_begin_and_end_with_the_work_they_have() {
     let of = |lost: &[i64]| {
         let mut run = Run::default();
@@ -131,6 +154,29 @@ fn idle_time_around_lost_launches_is_unrecorded_work() {
     );
 }
 
+#[test]
+fn launches_after_that_of_the_next_activity_delay_nothing_before_it() {
+    let causes = |lost_ns: &[i64]| {
+        let mut run = Run::default();
+        run.rank(0)
+            .step(0, 0, 0, 1_000, true)
+            .op_on(0, 9, "aten::add", 0, 10)
+            .kernel(0, "computation", 0, 100, Some((-20, 10)))
+            .kernel(0, "computation", 800, 200, Some((50, 10)));
+        for &ts_ns in lost_ns {
+            run.lost_launch(0, 0, ts_ns);
+        }
+        rows(&run.open(), "idle_gap_causes", &["cause", "dur_ns"])
+    };
+    assert_eq!(causes(&[70]), ["dependency 700"]);
+    assert_eq!(causes(&[300]), ["dependency 700"]);
+    assert_eq!(
+        causes(&[30, 70]),
+        ["unrecorded_work 700"],
+        "the work of the first launch ran between"
+    );
+}
+
 /// A replay of `nodes` kernels of 16 us, with gaps of these lengths in turn.
 fn replay(nodes: i64, gaps_ns: &[i64]) -> Run {
     let mut run = Run::default();
@@ -153,12 +199,38 @@ fn equal_gaps_of_a_replay_are_the_profilers() {
     let nothing = Vec::<String>::new();
     assert_eq!(of(replay(15, &[5_600])), nothing, "few gaps");
     assert_eq!(of(replay(41, &[1])), nothing, "short gaps");
+    assert_eq!(of(replay(41, &[1_000])), nothing, "gaps that a graph without a profiler has");
     assert_eq!(of(replay(41, &[1_000, 9_000, 3_000])), nothing, "gaps of different lengths");
     let session = replay(41, &[5_600]).open();
     let columns = ["switch_ns", "profiler_ns"];
     assert_eq!(rows(&session, "gpu_idle_causes", &columns), ["0 224000"]);
     let session = replay(41, &[1_000, 9_000, 3_000]).open();
     assert_eq!(rows(&session, "gpu_idle_causes", &["profiler_ns"]), ["0"]);
+}
+
+/// Two steps of 1 ms, or one, that launch so many kernels, of which the first starts at this time.
+fn late_work(step_count: i64, kernel_count: i64, first_ns: i64) -> String {
+    let mut run = Run::default();
+    run.rank(0);
+    for step in 0..step_count {
+        run.step(0, step, 1_000_000 * step, 1_000_000, step + 1 == step_count);
+    }
+    for at in 0..kernel_count {
+        let step = at % step_count;
+        let launch_ns = 1_000_000 * step + at;
+        run.kernel_in_step(0, step, first_ns + 10 * at, 10, (launch_ns, 1));
+    }
+    rows(&run.open(), "trace_bursts", &["waiting_count", "burst_ratio"]).swap_remove(0)
+}
+
+#[test]
+fn work_that_waits_is_a_burst_if_no_queue_holds_it() {
+    assert_eq!(late_work(2, 40, 2_000_000), "40 1", "behind the last step");
+    assert_eq!(late_work(2, 1_100, 1_900_000), "1100 1", "more than a queue holds");
+    // A device that is busy with earlier work, behind a host that is ahead, starts just as late.
+    assert_eq!(late_work(2, 40, 1_900_000), "40 0", "a model that fits into a queue");
+    assert_eq!(late_work(2, 40, 500_000), "20 0", "less than a millisecond");
+    assert_eq!(late_work(1, 40, 2_000_000), "40 -", "one step");
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //! are wrong.
 //!
 //! A profiler that loses the end of a kernel may write one as long as the recording. That one event would hide all idle time.
+//! In a file of several processes nothing is dropped: each numbers devices and streams for itself, so one number may stand for
+//! streams of several.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use trace_model::column::{NULL_I32, NULL_I64};
+use trace_model::column::NULL_I32;
 
 use crate::timeline::columns::Columns;
 use crate::warnings::Issue;
@@ -57,11 +59,11 @@ struct Activity {
 
 impl Activity {
     /// Returns whether another activity runs inside this one, and a different call launched it: the nodes of one graph may
-    /// run side by side.
+    /// run side by side. Tracers write 0 for "none".
     fn encloses(&self, other: &Self) -> bool {
         other.end_ns.0 <= self.end_ns.0
+            && other.correlation > 0
             && other.correlation != self.correlation
-            && other.correlation != NULL_I64
     }
 }
 
@@ -84,7 +86,7 @@ macro_rules! for_each_activity {
 /// Drops such activities. Takes linear time, and where a stream has activities that long, the time to sort its activities.
 pub(super) fn drop(columns: &mut Columns) {
     let extents = extents(columns);
-    if !extents.values().any(Extent::may_hold_enclosing) {
+    if !extents.values().any(Extent::may_hold_enclosing) || is_of_several_processes(columns) {
         return;
     }
     let wrong = enclosing(&activities(columns, &extents), &extents);
@@ -103,6 +105,13 @@ pub(super) fn drop(columns: &mut Columns) {
     }
     take!(kernels = Kernels, memcpys = Memcpys, memsets = Memsets);
     columns.issues.add_many(Issue::EnclosingWork, wrong.len() as u64);
+}
+
+/// Returns whether several processes of the file call the runtime of a device.
+fn is_of_several_processes(columns: &Columns) -> bool {
+    let calls = &columns.runtime_calls;
+    let mut processes = (0..calls.len()).map(|row| columns.process(calls.thread.get(row)));
+    processes.next().is_some_and(|first| processes.any(|process| process != first))
 }
 
 fn extents(columns: &Columns) -> FxHashMap<Stream, Extent> {
@@ -152,4 +161,68 @@ fn enclosing(
         }
     }
     wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use trace_model::column::NULL_I64;
+    use trace_model::tables::{Kernel, RuntimeCall};
+
+    use super::*;
+
+    const LONG_NS: i64 = 1_000;
+
+    /// A kernel of call 1 and this length, and `count` kernels of 10 ns that start after it, of these calls. The stream has work
+    /// for [`LONG_NS`].
+    fn enclosing(long_ns: i64, count: i64, correlation: impl Fn(i64) -> i64) -> Columns {
+        let mut columns = Columns::default();
+        let mut add = |event_id: i64, ts_ns: i64, dur_ns: i64, correlation: i64| {
+            let of_stream = Kernel { device: 0, stream: 7, thread: 0, ..Kernel::null_row() };
+            columns.kernels.push(Kernel { event_id, ts_ns, dur_ns, correlation, ..of_stream });
+        };
+        add(0, 0, long_ns, 1);
+        for at in 0..count {
+            add(1 + at, 20 * (1 + at), 10, correlation(at));
+        }
+        add(1 + count, LONG_NS - 10, 10, 99);
+        columns
+    }
+
+    fn dropped_count(mut columns: Columns) -> usize {
+        let count = columns.kernels.len();
+        drop(&mut columns);
+        count - columns.kernels.len()
+    }
+
+    #[test]
+    fn an_activity_that_encloses_ten_of_other_calls_is_dropped() {
+        let other = |at: i64| 2 + at;
+        assert_eq!(dropped_count(enclosing(LONG_NS / 2, 10, other)), 1);
+        assert_eq!(dropped_count(enclosing(LONG_NS / 2, 9, other)), 0, "nine of them");
+        assert_eq!(dropped_count(enclosing(LONG_NS / 2 - 1, 10, other)), 0, "under half the time");
+    }
+
+    #[test]
+    fn activities_of_the_same_or_an_unknown_call_may_run_side_by_side() {
+        assert_eq!(dropped_count(enclosing(LONG_NS / 2, 20, |_| 1)), 0, "nodes of one graph");
+        assert_eq!(dropped_count(enclosing(LONG_NS / 2, 20, |_| NULL_I64)), 0, "no call");
+        assert_eq!(dropped_count(enclosing(LONG_NS / 2, 20, |_| 0)), 0, "0 stands for no call");
+        let some = |at: i64| if at < 10 { 2 + at } else { NULL_I64 };
+        assert_eq!(dropped_count(enclosing(LONG_NS / 2, 20, some)), 1);
+    }
+
+    #[test]
+    fn streams_of_several_processes_may_share_their_number() {
+        for (second, expected) in [("1", 1), ("2", 0)] {
+            let mut columns = enclosing(LONG_NS / 2, 10, |at| 2 + at);
+            let thread = columns.strings.intern("7");
+            for (lane, process) in ["1", second].into_iter().enumerate() {
+                let process = columns.strings.intern(process);
+                columns.lanes.push((process, thread));
+                let thread = lane as i32;
+                columns.runtime_calls.push(RuntimeCall { thread, ..RuntimeCall::null_row() });
+            }
+            assert_eq!(dropped_count(columns), expected, "process {second}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Dependencies between the nodes of a replayed graph. PyTorch's second writer (Cuspy) draws them as arrows, from the end of
 //! one node to the start of another.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::StrId;
 use trace_model::tables::GraphEdge;
 
@@ -50,23 +50,39 @@ pub(super) fn link(columns: &mut Columns) {
         return;
     }
     let NodeIndex { nodes, starts, ends } = NodeIndex::of(columns);
-    let edges: Vec<(u32, u32)> = arrows
-        .into_iter()
-        .filter_map(|(from, to)| {
-            Some((nearest(&nodes, &ends, from)?, nearest(&nodes, &starts, to)?))
-        })
-        .filter(|(source, target)| source != target)
-        .collect();
+    let mut edges: Vec<(u32, u32)> = Vec::with_capacity(arrows.len());
+    // Nodes that an arrow leads to whose other end is unknown, or that it may lead to.
+    let mut incomplete: FxHashSet<u32> = FxHashSet::default();
+    for (from, to) in arrows {
+        let Some(target) = nearest(&nodes, &starts, to) else {
+            incomplete.extend(alike(&starts, to));
+            continue;
+        };
+        match from.and_then(|from| nearest(&nodes, &ends, from)) {
+            Some(source) if source != target => edges.push((source, target)),
+            Some(_) => {}
+            None => {
+                incomplete.insert(target);
+            }
+        }
+    }
     let mut found: Vec<(i64, i64)> = Vec::with_capacity(edges.len());
+    let mut incomplete_ids: FxHashSet<i64> =
+        incomplete.iter().map(|&node| nodes[node as usize].event_id).collect();
     let before = passed(&nodes, &edges);
     for (mut source, target) in edges {
+        let target = &nodes[target as usize];
         let mut left = MAX_PASSED;
-        while !nodes[source as usize].is_work && left > 0 {
+        while !nodes[source as usize].is_work {
+            if left == 0 || incomplete.contains(&source) {
+                incomplete_ids.insert(target.event_id);
+                break;
+            }
             let Some(&earlier) = before.get(&source) else { break };
             source = earlier;
             left -= 1;
         }
-        let (source, target) = (&nodes[source as usize], &nodes[target as usize]);
+        let source = &nodes[source as usize];
         if source.is_work && target.is_work && source.event_id != target.event_id {
             found.push((target.event_id, source.event_id));
         }
@@ -74,12 +90,13 @@ pub(super) fn link(columns: &mut Columns) {
     found.sort_unstable();
     found.dedup();
     for (target, source) in found {
-        columns.graph_edges.push(GraphEdge { rank: 0, source, target });
+        let is_complete = !incomplete_ids.contains(&target);
+        columns.graph_edges.push(GraphEdge { rank: 0, source, target, is_complete });
     }
 }
 
-/// Both ends of each arrow between nodes.
-fn arrows(columns: &Columns) -> Vec<(Place, Place)> {
+/// Both ends of each arrow between nodes, the first if the trace holds it.
+fn arrows(columns: &Columns) -> Vec<(Option<Place>, Place)> {
     let flows = &columns.flows;
     let is_own = |row: &usize| flows.id.get(*row) >= FIRST_ID;
     if !(0..flows.len()).any(|row| is_own(&row)) {
@@ -97,9 +114,7 @@ fn arrows(columns: &Columns) -> Vec<(Place, Place)> {
     };
     let starts: FxHashMap<i64, Place> =
         of_phase(start).map(|row| (flows.id.get(row), place(row))).collect();
-    of_phase(finish)
-        .filter_map(|row| Some((*starts.get(&flows.id.get(row))?, place(row))))
-        .collect()
+    of_phase(finish).map(|row| (starts.get(&flows.id.get(row)).copied(), place(row))).collect()
 }
 
 impl NodeIndex {
@@ -135,26 +150,28 @@ impl NodeIndex {
 
 /// The node on the lane that starts, or ends, nearest to the time of an arrow. `None` if several kernels, copies or fills do,
 /// as on lanes that several streams are drawn on.
-fn nearest(nodes: &[Node], places: &[(Place, u32)], (thread, ts_ns): Place) -> Option<u32> {
-    let next = places.partition_point(|&(place, _)| place < (thread, ts_ns));
-    let (before, after) = places.split_at(next);
-    let is_on_lane = |place: &&(Place, u32)| place.0.0 == thread;
-    let before = before.iter().rev().take(MAX_ALIKE).take_while(is_on_lane);
-    let after = after.iter().take(MAX_ALIKE).take_while(is_on_lane);
-    let distance_ns = |place: &(Place, u32)| place.0.1.abs_diff(ts_ns);
-    let near_ns = before.clone().chain(after.clone()).map(distance_ns).min()?;
-    if near_ns > MAX_ROUNDING_NS {
-        return None;
-    }
-    let mut alike = before.chain(after).filter(|place| distance_ns(place) == near_ns);
+fn nearest(nodes: &[Node], places: &[(Place, u32)], place: Place) -> Option<u32> {
+    let mut alike = alike(places, place);
     // An event record has no length, and is passed in any case.
-    let is_work = |place: &&(Place, u32)| nodes[place.1 as usize].is_work;
-    let mut work = alike.clone().filter(is_work);
+    let mut work = alike.clone().filter(|&node| nodes[node as usize].is_work);
     match (work.next(), work.next()) {
-        (Some(&(_, only)), None) => Some(only),
-        (None, _) => alike.next().map(|&(_, node)| node),
+        (Some(only), None) => Some(only),
+        (None, _) => alike.next(),
         (Some(_), Some(_)) => None,
     }
+}
+
+/// The nodes on the lane that start, or end, nearest to the time of an arrow: none if all are too far.
+fn alike(places: &[(Place, u32)], (thread, ts_ns): Place) -> impl Iterator<Item = u32> + Clone {
+    let next = places.partition_point(|&(place, _)| place < (thread, ts_ns));
+    let (before, after) = places.split_at(next);
+    let is_on_lane = move |place: &&(Place, u32)| place.0.0 == thread;
+    let before = before.iter().rev().take(MAX_ALIKE).take_while(is_on_lane);
+    let after = after.iter().take(MAX_ALIKE).take_while(is_on_lane);
+    let distance_ns = move |place: &(Place, u32)| place.0.1.abs_diff(ts_ns);
+    let all = before.chain(after);
+    let near_ns = all.clone().map(distance_ns).min().filter(|&near_ns| near_ns <= MAX_ROUNDING_NS);
+    all.filter(move |place| Some(distance_ns(place)) == near_ns).map(|&(_, node)| node)
 }
 
 /// For each node that runs nothing, the node before it that ended last.

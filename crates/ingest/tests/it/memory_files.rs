@@ -326,6 +326,34 @@ fn hostile_snapshot_databases_are_explained() {
     }
 }
 
+#[test]
+fn stacks_of_snapshot_databases_take_bounded_memory() {
+    let with_stacks = |stacks: &[String]| {
+        let rows: Vec<String> =
+            stacks.iter().map(|stack| format!("('alloc', 4096, 1024, '{stack}')")).collect();
+        let rows = rows.join(", ");
+        let insert =
+            format!("INSERT INTO device_traces(action, addr, size, frames) VALUES {rows};");
+        read_files(&[("s.db", &database(&format!("{TABLES} {insert}")))])
+    };
+    let refused = |stacks: &[String]| {
+        let message = with_stacks(stacks).unwrap_err().to_string();
+        assert!(message.contains("more rows or text than a file of its length"), "{message}");
+    };
+    // Texts that all differ take ten times their length. There are far fewer rows than between two looks at the memory taken.
+    let texts = |stack: usize| {
+        let first = 0x10000 + 125_000 * stack;
+        let texts: Vec<String> =
+            (first..first + 125_000).map(|text| format!("\"{text:x}\"")).collect();
+        format!("[{}]", texts.join(","))
+    };
+    assert!(with_stacks(&[texts(0)]).is_ok());
+    refused(&[texts(0), texts(1), texts(2)]);
+    let numbers = |count: usize| format!("[{}]", vec!["1"; count].join(","));
+    assert!(with_stacks(&[numbers(500_000)]).is_ok());
+    refused(&[numbers(600_000)]);
+}
+
 /// `torch.xpu.memory` writes the pickles of `torch.cuda.memory`; so does `torch.mtia`, of which a process may use any device.
 #[test]
 fn snapshots_of_other_devices_have_the_same_memory() {

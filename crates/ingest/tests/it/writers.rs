@@ -2,6 +2,7 @@
 //! are one program: four steps, each with one launch of a graph on three streams.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 
 use trace_model::Dataset;
 
@@ -199,6 +200,30 @@ fn an_arrow_that_may_mean_two_nodes_of_a_lane_is_no_edge() {
     let (first, _) = edges(&recording("cuspy_lanes.json.gz"));
     assert!(!first.iter().any(|edge| edge.starts_with("gemm_a")), "{first:?}");
     assert!(first.iter().any(|edge| edge == "gemm_c to ncclDevKernel_AllReduce"), "{first:?}");
+}
+
+#[test]
+fn edges_of_a_node_whose_other_arrows_are_not_understood_are_incomplete() {
+    let mut text = String::new();
+    let packed = fixture("cuspy.json.gz");
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
+    let incomplete = |lost: &str| {
+        let start = format!(r#""ph":"s","id":{lost}"#);
+        assert_eq!(text.matches(&start).count(), 1, "{start}");
+        let text = text.replace(&start, r#""ph":"s","id":1099511700000"#);
+        let dataset = read_files(&[("rank0.json", text.as_bytes())]).unwrap();
+        let flags = column(&dataset, "graph_edges", "is_complete");
+        (flags.len(), flags.iter().filter(|flag| *flag == "false").count())
+    };
+    // The all-reduce depends on two kernels, of which one is past an event record. Without the start of either arrow, and of
+    // the arrow to the event record, one edge is left.
+    for lost in ["1099511627778", "1099511627779", "1099511627782"] {
+        assert_eq!(incomplete(lost), (23, 1), "{lost}");
+    }
+    // The copy depends on one kernel only.
+    assert_eq!(incomplete("1099511627780"), (23, 0));
+    let whole = column(&recording("cuspy.json.gz"), "graph_edges", "is_complete");
+    assert_eq!(whole, ["true"; 24]);
 }
 
 #[test]

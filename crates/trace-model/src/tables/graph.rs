@@ -56,4 +56,5 @@ table! {
     rank: I32, None, "rank";
     source: I64, None, "activity that had to end first";
     target: I64, None, "activity that starts after it; event records and host functions between the two are left out";
+    is_complete: Flag, None, "the profiler's statements about the target are all understood; otherwise it may depend on other activities, too";
 }

@@ -81,6 +81,22 @@ impl Run {
         self
     }
 
+    /// The last kernel has the correlation id of this call, and no known launch: calls of other processes may have the id too.
+    pub fn correlated(&mut self, call: i64) -> &mut Self {
+        set_last!(self.kernels, correlation, call);
+        self
+    }
+
+    /// A call that has the correlation id of the last kernel.
+    pub fn call_with_id_of_launch(&mut self, name: &str, ts_ns: i64, dur_ns: i64) -> &mut Self {
+        let kernels = &self.kernels;
+        let last = kernels.len() - 1;
+        let (rank, correlation) = (kernels.rank.0[last], kernels.correlation.0[last]);
+        self.call(rank, name, ts_ns, dur_ns);
+        set_last!(self.runtime_calls, correlation, correlation);
+        self
+    }
+
     /// The last kernel belongs to a step.
     pub fn with_step(&mut self, step: i64) -> &mut Self {
         set_last!(self.kernels, step, step);

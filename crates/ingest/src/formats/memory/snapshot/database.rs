@@ -28,8 +28,10 @@ const MAX_COLUMNS: usize = 64;
 /// Memory that a graph may take for each byte of the database, as for pickles.
 const MEMORY_RATIO: u64 = 8;
 const ALWAYS_ALLOWED: u64 = 16 << 20;
-/// Rows between two looks at the memory taken.
+/// Rows between two looks at the memory taken; each new stack is a look, too.
 const CHECK_EVERY: u64 = 4096;
+/// Longest JSON of a stack: its values take many times its length while it is read.
+const MAX_STACK_BYTES: usize = 1 << 20;
 /// Places of the versions for writing and reading in the header; 2 stands for a write-ahead log, 1 for a rollback journal.
 const FORMAT_VERSIONS: std::ops::Range<usize> = 18..20;
 
@@ -306,6 +308,9 @@ impl Reader<'_> {
         if let Some(&known) = self.stacks.get(text) {
             return Ok(known);
         }
+        if text.len() > MAX_STACK_BYTES {
+            return Err(TOO_MUCH.to_owned());
+        }
         let stack = if let Ok(value @ serde_json::Value::Array(_)) = serde_json::from_str(text) {
             built(self.graph.json(&value))?
         } else {
@@ -313,19 +318,21 @@ impl Reader<'_> {
             built(self.graph.list(&[frame]))?
         };
         self.stacks.insert(text.to_owned(), stack);
+        self.check_memory()?;
         Ok(stack)
+    }
+
+    fn check_memory(&self) -> Result<(), String> {
+        let allowed = (self.length * MEMORY_RATIO).max(ALWAYS_ALLOWED);
+        if self.graph.memory_bytes() as u64 > allowed { Err(TOO_MUCH.to_owned()) } else { Ok(()) }
     }
 
     fn count_row(&mut self) -> Result<(), String> {
         self.rows += 1;
-        let is_time_to_look = self.rows.is_multiple_of(CHECK_EVERY);
-        let allowed = (self.length * MEMORY_RATIO).max(ALWAYS_ALLOWED);
-        if self.rows > self.length / MIN_ROW_BYTES
-            || (is_time_to_look && self.graph.memory_bytes() as u64 > allowed)
-        {
+        if self.rows > self.length / MIN_ROW_BYTES {
             return Err(TOO_MUCH.to_owned());
         }
-        Ok(())
+        if self.rows.is_multiple_of(CHECK_EVERY) { self.check_memory() } else { Ok(()) }
     }
 
     fn count_text(&mut self, text: &[u8]) -> Result<(), String> {

@@ -1,4 +1,5 @@
-//! Recordings in which the profiler lost work of the GPU, or added time to it: what is missing is told, and predicts nothing.
+//! Incomplete or distorted recordings: the profiler lost work of the GPU, or added time to it. What is missing is told, and predicts
+//! nothing.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -237,7 +238,7 @@ fn kernels_in_a_burst_after_the_steps_predict_nothing() {
 
 #[test]
 #[ignore = "needs ADVISOR_CORPUS"]
-fn inputs_of_the_corpus_that_lie_are_told() {
+fn incomplete_or_distorted_inputs_of_the_corpus_are_told() {
     let inputs = corpus().join("inputs/writers_2026");
     let of = |name: &str| {
         let run = Run::open(inputs.join(name)).unwrap();
