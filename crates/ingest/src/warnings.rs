@@ -90,8 +90,9 @@ issues! {
         "packets were lost while the trace was recorded, and events that refer to them were dropped: record with a larger buffer";
     MissingDeclaration = "missing-declaration",
         "events refer to names or to other events that the trace does not hold: they were read without";
-    ManyDeclarations = "many-declarations", "declarations of names, tracks and counters beyond any usual number were dropped";
+    ManyDeclarations = "many-declarations", "declarations of names, tracks, counters and edges of graphs beyond any usual number were dropped";
     UnknownClock = "unknown-clock", "times on clocks that the trace does not relate to its own: these events were dropped";
+    ClockWentBack = "clock-went-back", "readings of clocks that went back were left out: times on these clocks may be off";
     UnknownTrack = "unknown-track", "events on tracks that the trace does not describe: their process is unknown";
     DeepArgument = "deep-argument", "arguments that are nested too deeply, or not plain values, were left out";
     IncrementalCounter = "incremental-counter", "samples of counters that are written as differences, or without a value, were dropped";

@@ -135,6 +135,14 @@ impl<'a> FileInput<'a> {
         Ok(input)
     }
 
+    /// Bytes of text above which the file is refused, in all layers of compression together.
+    ///
+    /// # Errors
+    /// If the file cannot be accessed.
+    pub(crate) fn max_text_bytes(&self) -> io::Result<u64> {
+        Ok(self.limit.bytes(self.stored.bytes()?))
+    }
+
     /// The error of the disk or the store that ended the text early, if any.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         self.failure.borrow().as_ref().and_then(Failure::take)

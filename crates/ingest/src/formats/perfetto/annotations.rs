@@ -1,7 +1,7 @@
 //! Arguments of track events ("debug annotations") as JSON text.
 
 use super::drafts::{Drafts, Key, Text};
-use super::state::{Interned, Texts};
+use super::interned::{Interned, Texts};
 use super::text::{
     needs_escape, push_decimal, push_inside_quotes, push_integer, push_natural, push_string,
 };

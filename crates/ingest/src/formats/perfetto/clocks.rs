@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::schema::ClockSnapshot;
+use crate::warnings::{Issue, Issues};
 
 /// Clocks with fixed numbers.
 const REALTIME: u32 = 1;
@@ -50,8 +51,8 @@ impl Clocks {
         calendar_ns.checked_sub(trace_ns)
     }
 
-    /// Reads a snapshot in a packet of a sequence. Returns how many clocks were not kept.
-    pub(super) fn add(&mut self, sequence: u32, snapshot: &ClockSnapshot) -> u64 {
+    /// Reads a snapshot in a packet of a sequence.
+    pub(super) fn add(&mut self, sequence: u32, snapshot: &ClockSnapshot, issues: &mut Issues) {
         if let Some(clock) = snapshot.trace_clock.filter(|_| self.others.is_empty()) {
             self.trace_clock = clock;
         }
@@ -69,34 +70,35 @@ impl Clocks {
                 clock.to_trace(at)
             })
         });
-        let Some(own_ns) = own else { return snapshot.clocks.len() as u64 };
+        let Some(own_ns) = own else {
+            issues.add_many(Issue::UnknownClock, snapshot.clocks.len() as u64);
+            return;
+        };
         if let Some(calendar) = of(REALTIME) {
             let calendar_ns = ns(calendar.timestamp, calendar.unit_ns);
             self.calendar.get_or_insert((own_ns, calendar_ns));
         }
-        let mut dropped = 0;
         for reading in snapshot.clocks.iter().filter(|r| r.clock != self.trace_clock) {
             let clock_ns = ns(reading.timestamp, reading.unit_ns);
             let key = key(sequence, reading.clock);
-            let Some(offset_ns) = own_ns.checked_sub(clock_ns) else {
-                dropped += 1;
+            let is_known = self.others.contains_key(&key);
+            let offset_ns = own_ns.checked_sub(clock_ns);
+            let Some(offset_ns) = offset_ns.filter(|_| is_known || self.others.len() < MAX_CLOCKS)
+            else {
+                issues.add(Issue::UnknownClock);
                 continue;
             };
-            if self.others.len() >= MAX_CLOCKS && !self.others.contains_key(&key) {
-                dropped += 1;
-                continue;
-            }
             let clock = self.others.entry(key).or_default();
             clock.unit_ns = unit(reading.unit_ns);
             clock.last_ns = reading.is_incremental.then_some(clock_ns);
-            let at = clock.offsets.partition_point(|&(from_ns, _)| from_ns <= clock_ns);
-            if clock.offsets.len() < MAX_SNAPSHOTS {
-                clock.offsets.insert(at, (clock_ns, offset_ns));
+            if clock.offsets.last().is_some_and(|&(from_ns, _)| clock_ns < from_ns) {
+                issues.add(Issue::ClockWentBack);
+            } else if clock.offsets.len() < MAX_SNAPSHOTS {
+                clock.offsets.push((clock_ns, offset_ns));
             } else {
-                dropped += 1;
+                issues.add(Issue::UnknownClock);
             }
         }
-        dropped
     }
 
     /// The time of a packet of a sequence on the trace's own clock; `None` if the clock is unknown, or the time out of range.
@@ -143,8 +145,12 @@ mod tests {
         ClockReading { clock, timestamp, ..ClockReading::default() }
     }
 
-    fn snapshot(clocks: Vec<ClockReading>) -> ClockSnapshot {
-        ClockSnapshot { clocks, trace_clock: None }
+    /// Adds a snapshot in a packet of sequence 1. Returns what was left out.
+    fn added(clocks: &mut Clocks, readings: Vec<ClockReading>) -> Vec<(String, u64)> {
+        let mut issues = Issues::default();
+        clocks.add(1, &ClockSnapshot { clocks: readings, trace_clock: None }, &mut issues);
+        let warnings = issues.warnings("").into_iter();
+        warnings.map(|warning| (warning.code.into_owned(), warning.count)).collect()
     }
 
     #[test]
@@ -152,8 +158,8 @@ mod tests {
         let mut clocks = Clocks::new();
         assert_eq!(clocks.trace_ns(1, None, 5), Some(5));
         assert_eq!(clocks.trace_ns(1, Some(3), 5), None, "no snapshot yet");
-        assert_eq!(clocks.add(1, &snapshot(vec![reading(BOOTTIME, 100), reading(3, 40)])), 0);
-        assert_eq!(clocks.add(1, &snapshot(vec![reading(BOOTTIME, 1000), reading(3, 945)])), 0);
+        assert_eq!(added(&mut clocks, vec![reading(BOOTTIME, 100), reading(3, 40)]), []);
+        assert_eq!(added(&mut clocks, vec![reading(BOOTTIME, 1000), reading(3, 945)]), []);
         let at = |clocks: &mut Clocks, ns| clocks.trace_ns(7, Some(3), ns);
         assert_eq!(at(&mut clocks, 39), Some(99));
         assert_eq!(at(&mut clocks, 50), Some(110));
@@ -161,9 +167,10 @@ mod tests {
         assert_eq!(clocks.trace_ns(1, Some(9), 5), None);
         assert_eq!(clocks.trace_ns(1, None, u64::MAX), None);
         // Without the trace's own clock, a known one says when the snapshot was.
-        clocks.add(1, &snapshot(vec![reading(3, 950), reading(4, 7)]));
+        assert_eq!(added(&mut clocks, vec![reading(3, 950), reading(4, 7)]), []);
         assert_eq!(clocks.trace_ns(1, Some(4), 8), Some(1006));
-        assert_eq!(clocks.add(1, &snapshot(vec![reading(9, 1)])), 1, "nothing to compare with");
+        let alone = added(&mut clocks, vec![reading(9, 1)]);
+        assert_eq!(alone, [("unknown-clock".to_owned(), 1)], "nothing to compare with");
     }
 
     #[test]
@@ -171,7 +178,7 @@ mod tests {
         let mut clocks = Clocks::new();
         let incremental =
             ClockReading { clock: 64, timestamp: 20, is_incremental: true, unit_ns: 1000 };
-        clocks.add(1, &snapshot(vec![reading(BOOTTIME, 500_000), incremental]));
+        assert_eq!(added(&mut clocks, vec![reading(BOOTTIME, 500_000), incremental]), []);
         assert_eq!(clocks.trace_ns(1, Some(64), 5), Some(505_000));
         assert_eq!(clocks.trace_ns(1, Some(64), 2), Some(507_000));
         assert_eq!(clocks.trace_ns(2, Some(64), 2), None, "a clock of another sequence");
@@ -182,8 +189,22 @@ mod tests {
     fn the_calendar_is_that_of_the_first_snapshot_with_both() {
         let mut clocks = Clocks::new();
         assert_eq!(clocks.calendar_offset_ns(), None);
-        clocks.add(0, &snapshot(vec![reading(BOOTTIME, 10), reading(REALTIME, 1010)]));
-        clocks.add(0, &snapshot(vec![reading(BOOTTIME, 20), reading(REALTIME, 5020)]));
+        added(&mut clocks, vec![reading(BOOTTIME, 10), reading(REALTIME, 1010)]);
+        added(&mut clocks, vec![reading(BOOTTIME, 20), reading(REALTIME, 5020)]);
         assert_eq!(clocks.calendar_offset_ns(), Some(1000));
+    }
+
+    #[test]
+    fn snapshots_of_clocks_that_went_back_are_counted_and_left_out() {
+        let mut clocks = Clocks::new();
+        added(&mut clocks, vec![reading(BOOTTIME, 1000), reading(3, 500)]);
+        for clock_ns in [499, 100] {
+            let back = added(&mut clocks, vec![reading(BOOTTIME, 2000), reading(3, clock_ns)]);
+            assert_eq!(back, [("clock-went-back".to_owned(), 1)]);
+        }
+        // The same moment once more is no step back.
+        assert_eq!(added(&mut clocks, vec![reading(BOOTTIME, 1000), reading(3, 500)]), []);
+        assert_eq!(clocks.trace_ns(1, Some(3), 400), Some(900));
+        assert_eq!(clocks.trace_ns(1, Some(3), 600), Some(1100));
     }
 }

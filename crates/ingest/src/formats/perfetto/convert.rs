@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::drafts::{Drafts, Stage, Wait};
+use super::drafts::{Drafts, MAX_GPUS, Stage, Wait};
 use super::slices::Mark;
 use super::state::{EventKind, Pending, State};
 use super::{counters, render_stage, track_event};
@@ -21,6 +21,8 @@ const MIN_EVENTS_PER_THREAD: usize = window(2 << 10);
 const MAX_PARTS: usize = 32;
 /// Bytes of strings above which a part drops them: the columns of the file have them all.
 const MAX_STRINGS: usize = window(4 << 20);
+/// Waits that are kept of a file.
+const MAX_WAITS: usize = 1 << 23;
 
 /// What events were converted to.
 pub(super) struct Converted {
@@ -30,6 +32,8 @@ pub(super) struct Converted {
     pub(super) waits: Vec<Wait>,
     /// GPUs with their architectures.
     pub(super) architectures: Vec<(i64, Vec<u8>)>,
+    /// The file states the grids of kernels in threads.
+    pub(super) has_grids_in_threads: bool,
     parts: Vec<Part>,
 }
 
@@ -41,6 +45,7 @@ struct Part {
     stages: Vec<Stage>,
     waits: Vec<Wait>,
     architectures: Vec<(i64, Vec<u8>)>,
+    has_grids_in_threads: bool,
 }
 
 impl Part {
@@ -52,6 +57,7 @@ impl Part {
             stages: Vec::new(),
             waits: Vec::new(),
             architectures: Vec::new(),
+            has_grids_in_threads: false,
         }
     }
 
@@ -86,6 +92,7 @@ impl Part {
         self.marks = drafts.marks;
         self.stages = drafts.stages;
         self.waits = drafts.waits;
+        self.has_grids_in_threads = drafts.has_grids_in_threads;
         let architectures = drafts.architectures.into_iter();
         self.architectures = architectures.map(|(gpu, name)| (gpu, name.to_vec())).collect();
     }
@@ -99,6 +106,7 @@ impl Converted {
             stages: Vec::new(),
             waits: Vec::new(),
             architectures: Vec::new(),
+            has_grids_in_threads: false,
             parts: Vec::new(),
         }
     }
@@ -129,14 +137,24 @@ impl Converted {
                     .drain(..)
                     .map(|stage| Stage { event_id: after(stage.event_id), ..stage }),
             );
+            let room = MAX_WAITS - self.waits.len();
+            let dropped = part.waits.len().saturating_sub(room);
+            self.columns.issues.add_many(Issue::ManyDeclarations, dropped as u64);
+            part.waits.truncate(room);
             self.waits.extend(
                 part.waits.drain(..).map(|wait| Wait { event_id: after(wait.event_id), ..wait }),
             );
             for architecture in part.architectures.drain(..) {
-                if !self.architectures.contains(&architecture) {
+                if self.architectures.contains(&architecture) {
+                    continue;
+                }
+                if self.architectures.len() < MAX_GPUS {
                     self.architectures.push(architecture);
+                } else {
+                    self.columns.issues.add(Issue::ManyDeclarations);
                 }
             }
+            self.has_grids_in_threads |= part.has_grids_in_threads;
             if part.sink.columns.strings.bytes() > MAX_STRINGS {
                 *part = Part::new();
             }

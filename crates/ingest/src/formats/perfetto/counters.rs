@@ -1,7 +1,8 @@
 //! Counters of a GPU: clocks, power, temperature, and those of the hardware.
 
 use super::drafts::{Draft, Drafts, Key, Text};
-use super::state::{CounterNames, Pending, State};
+use super::interned::CounterNames;
+use super::state::{Pending, State};
 use super::text::{push_decimal, push_integer, push_natural};
 use super::wire::{Fields, Malformed, Value};
 use crate::warnings::Issue;
@@ -12,7 +13,7 @@ pub(super) fn add<'w>(
     state: &'w State,
     drafts: &mut Drafts<'w>,
 ) -> Result<(), Malformed> {
-    let interned = &state.interned[pending.interned];
+    let interned = state.interned(pending);
     let (mut gpu, mut names): (Option<i32>, Option<&CounterNames>) = (None, None);
     let mut fields = Fields::new(pending.message);
     // GPU and names first: samples may stand before them.

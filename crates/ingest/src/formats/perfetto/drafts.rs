@@ -8,7 +8,13 @@ use crate::formats::kineto::arg::Arg;
 use crate::formats::kineto::event::Event;
 use crate::formats::kineto::event_columns::EventSink;
 use crate::json::lexer::RawStr;
-use crate::warnings::Issues;
+use crate::warnings::{Issue, Issues};
+
+/// GPUs whose architectures are kept.
+pub(super) const MAX_GPUS: usize = 1 << 10;
+/// Waits of an activity that are kept, and of all activities that are converted together.
+const MAX_WAITS_OF_ACTIVITY: usize = 1 << 12;
+const MAX_WAITS: usize = 1 << 21;
 
 /// Bytes of an event: of the file or of what it declares, or text that was made for it.
 #[derive(Debug, Clone)]
@@ -81,6 +87,8 @@ pub(super) struct Drafts<'w> {
     pub(super) waits: Vec<Wait>,
     /// GPUs with their architectures.
     pub(super) architectures: Vec<(i64, &'w [u8])>,
+    /// The file states the grids of kernels in threads.
+    pub(super) has_grids_in_threads: bool,
     pub(super) issues: Issues,
 }
 
@@ -108,9 +116,25 @@ impl<'w> Drafts<'w> {
 
     /// Remembers the architecture of a GPU.
     pub(super) fn add_architecture(&mut self, gpu: i64, name: &'w [u8]) {
-        const MAX_GPUS: usize = 1 << 10;
-        if self.architectures.len() < MAX_GPUS && !self.architectures.contains(&(gpu, name)) {
+        const MAX_NAME: usize = 64;
+        let name = &name[..name.len().min(MAX_NAME)];
+        if self.architectures.contains(&(gpu, name)) {
+            return;
+        }
+        if self.architectures.len() < MAX_GPUS {
             self.architectures.push((gpu, name));
+        } else {
+            self.issues.add(Issue::ManyDeclarations);
+        }
+    }
+
+    /// Adds what an activity waited for. `first`: place of its first wait.
+    pub(super) fn add_wait(&mut self, first: usize, wait: Wait) {
+        let waits = self.waits.len();
+        if waits - first < MAX_WAITS_OF_ACTIVITY && waits < MAX_WAITS {
+            self.waits.push(wait);
+        } else {
+            self.issues.add(Issue::ManyDeclarations);
         }
     }
 

@@ -48,7 +48,7 @@ impl Importer for Perfetto {
     }
 
     fn read(&self, input: &FileInput<'_>) -> Result<Content, FileError> {
-        let document = reader::read(input.text()?, input.advance)?;
+        let document = reader::read(input.text()?, input.max_text_bytes()?, input.advance)?;
         if document.columns.events == 0 {
             return Err(FileError::Unusable(
                 "it contains no track events and no activities of a GPU".to_owned(),

@@ -7,8 +7,8 @@ use flate2::bufread::ZlibDecoder;
 use super::convert::Converted;
 use super::graph_arrows;
 use super::packets::{Found, MAX_PACKET, find};
-use super::slices;
-use super::state::{Content, Pending, State};
+use super::state::{Pending, State};
+use super::{rocprof, slices};
 use crate::error::Unreadable;
 use crate::input::decompress::{JsonInput, Stream, StreamEnd};
 use crate::input::limits::window;
@@ -25,9 +25,6 @@ const HEADROOM: usize = window(64 << 10);
 const MAX_PENDING: usize = window(1 << 18);
 /// Longest compressed packets that are read, in bytes after decompression.
 const MAX_BUNDLE: usize = MAX_PACKET;
-/// Packets compress far less than this many times. Files that expand more are bombs.
-const MAX_RATIO: u64 = 250;
-const ALWAYS_ALLOWED: u64 = 256 << 20;
 
 /// The content of a file.
 pub(super) struct Document {
@@ -40,19 +37,19 @@ pub(super) struct Document {
     pub(super) bytes: u64,
 }
 
-/// Reads a file. Calls `advance` with the number of bytes read since the last call.
-pub(super) fn read(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Document, Unreadable> {
+/// Reads a file. `max_inflated_bytes`: the most that its compressed packets may expand to. Calls `advance` with the number of
+/// bytes read since the last call.
+pub(super) fn read(
+    input: JsonInput,
+    max_inflated_bytes: u64,
+    advance: &dyn Fn(u64),
+) -> Result<Document, Unreadable> {
     let (bytes, stream) = match input {
         JsonInput::Whole(bytes) => (bytes, None),
         JsonInput::Stream(stream) => (Vec::new(), Some(stream)),
     };
-    let mut reader = Reader {
-        state: State::new(),
-        converted: Converted::new(),
-        bytes: bytes.len() as u64,
-        compressed_bytes: 0,
-        inflated_bytes: 0,
-    };
+    let mut reader = Reader::new(max_inflated_bytes);
+    reader.bytes = bytes.len() as u64;
     reader.windows(bytes, stream, advance)?;
     Ok(reader.finish())
 }
@@ -61,9 +58,19 @@ struct Reader {
     state: State,
     converted: Converted,
     bytes: u64,
-    /// Bytes of compressed packets, and what they expanded to.
-    compressed_bytes: u64,
+    /// Bytes of compressed packets after decompression, and how many are allowed. A file may be compressed once more as a whole:
+    /// the size that it has on disk decides.
     inflated_bytes: u64,
+    max_inflated_bytes: u64,
+}
+
+/// Bundles of compressed packets that follow each other, after decompression. They are converted together: small ones by
+/// themselves would cost more than their packets.
+#[derive(Debug, Default)]
+struct Bundles {
+    bytes: Vec<u8>,
+    /// Where each bundle ends, and whether all of it could be decompressed. No packet goes on in the next bundle.
+    ends: Vec<(usize, bool)>,
 }
 
 /// Reason for which no further packet of a window was read.
@@ -76,6 +83,16 @@ enum Stop {
 }
 
 impl Reader {
+    fn new(max_inflated_bytes: u64) -> Self {
+        Self {
+            state: State::new(),
+            converted: Converted::new(),
+            bytes: 0,
+            inflated_bytes: 0,
+            max_inflated_bytes,
+        }
+    }
+
     fn windows(
         &mut self,
         mut window: Vec<u8>,
@@ -98,7 +115,7 @@ impl Reader {
                 _ => (0, end),
             };
             let start = at;
-            let ((filled, now), read) = rayon::join(fill, || self.packets(&window, at, true));
+            let ((filled, now), read) = rayon::join(fill, || self.packets(&window, at));
             let (stopped_at, stop) = read?;
             at = stopped_at;
             advance((at - start) as u64);
@@ -137,67 +154,125 @@ impl Reader {
     }
 
     /// Reads the whole packets from `at` on. Returns where the next one starts, and why it was not read.
-    fn packets(
-        &mut self,
-        bytes: &[u8],
-        mut at: usize,
-        may_be_compressed: bool,
-    ) -> Result<(usize, Stop), Unreadable> {
+    fn packets(&mut self, bytes: &[u8], mut at: usize) -> Result<(usize, Stop), Unreadable> {
+        // Packets that wait are either plain or in bundles, so that they stay in order.
         let mut pending = Vec::new();
+        let mut bundles = Bundles::default();
         let stop = loop {
-            match find(bytes, at) {
+            let packet = match find(bytes, at) {
                 Found::Packet(range) => {
                     at = range.end;
-                    match self.state.read(&bytes[range]) {
-                        Content::Nothing => {}
-                        Content::Event(event) => pending.push(event),
-                        Content::Compressed(bundle) if may_be_compressed => {
-                            self.convert(&mut pending);
-                            self.bundle(bundle)?;
-                        }
-                        Content::Compressed(_) => self.state.issues.add(Issue::MalformedPacket),
-                    }
-                    if pending.len() >= MAX_PENDING {
-                        self.convert(&mut pending);
-                    }
+                    self.state.parse(&bytes[range])
                 }
-                Found::Other(end) => at = end,
+                Found::Other(end) => {
+                    at = end;
+                    continue;
+                }
                 Found::Cut => break Stop::Cut,
                 Found::Damaged => break Stop::Damaged,
+            };
+            let Some(packet) = packet else { continue };
+            if let Some(compressed) = packet.compressed {
+                self.convert(&mut pending);
+                self.inflate(compressed, &mut bundles)?;
+                if bundles.bytes.len() >= WINDOW {
+                    self.bundled_packets(&mut bundles);
+                }
+            } else {
+                self.bundled_packets(&mut bundles);
+                pending.extend(self.state.add(&packet));
+                if pending.len() >= MAX_PENDING {
+                    self.convert(&mut pending);
+                }
             }
         };
         self.convert(&mut pending);
+        self.bundled_packets(&mut bundles);
         Ok((at, stop))
     }
 
     fn convert(&mut self, pending: &mut Vec<Pending<'_>>) {
-        self.state.tracks.place_new();
+        self.state.place_tracks();
+        if pending.is_empty() {
+            return;
+        }
         self.converted.add(pending, &self.state);
         pending.clear();
-        self.state.settle();
+        self.state.interned.settle();
     }
 
-    /// Reads packets that are compressed together.
-    fn bundle(&mut self, compressed: &[u8]) -> Result<(), Unreadable> {
-        self.compressed_bytes += compressed.len() as u64;
-        let mut packets = Vec::new();
+    /// Decompresses packets that are compressed together.
+    fn inflate(&mut self, compressed: &[u8], bundles: &mut Bundles) -> Result<(), Unreadable> {
+        let start = bundles.bytes.len();
         let limit = MAX_BUNDLE as u64 + 1;
-        let inflated = ZlibDecoder::new(compressed).take(limit).read_to_end(&mut packets);
-        self.inflated_bytes += packets.len() as u64;
-        let allowed = self.compressed_bytes.saturating_mul(MAX_RATIO).max(ALWAYS_ALLOWED);
-        if packets.len() > MAX_BUNDLE || self.inflated_bytes > allowed {
+        let inflated = ZlibDecoder::new(compressed).take(limit).read_to_end(&mut bundles.bytes);
+        let length = bundles.bytes.len() - start;
+        self.inflated_bytes += length as u64;
+        if length > MAX_BUNDLE || self.inflated_bytes > self.max_inflated_bytes {
             return Err(Unreadable::TooLong);
         }
-        let (at, _) = self.packets(&packets, 0, false)?;
-        if inflated.is_err() || at < packets.len() {
-            self.state.issues.add(Issue::DamagedBundle);
-        }
+        bundles.ends.push((bundles.bytes.len(), inflated.is_ok()));
         Ok(())
+    }
+
+    /// Reads the packets of bundles, and empties these.
+    fn bundled_packets(&mut self, bundles: &mut Bundles) {
+        if bundles.ends.is_empty() {
+            return;
+        }
+        let mut pending = Vec::new();
+        let mut start = 0;
+        for &(end, is_whole) in &bundles.ends {
+            let bytes = &bundles.bytes[start..end];
+            let mut at = 0;
+            loop {
+                at = match find(bytes, at) {
+                    Found::Packet(range) => {
+                        let end = range.end;
+                        pending.extend(self.bundled_packet(&bytes[range]));
+                        end
+                    }
+                    Found::Other(end) => end,
+                    Found::Cut | Found::Damaged => break,
+                };
+                if pending.len() >= MAX_PENDING {
+                    self.convert(&mut pending);
+                }
+            }
+            if !is_whole || at < bytes.len() {
+                self.state.issues.add(Issue::DamagedBundle);
+            }
+            start = end;
+        }
+        self.convert(&mut pending);
+        bundles.bytes.clear();
+        bundles.ends.clear();
+    }
+
+    fn bundled_packet<'w>(&mut self, bytes: &'w [u8]) -> Option<Pending<'w>> {
+        let packet = self.state.parse(bytes)?;
+        if packet.compressed.is_some() {
+            // Bundles hold no bundles.
+            self.state.issues.add(Issue::MalformedPacket);
+            return None;
+        }
+        self.state.add(&packet)
     }
 
     fn finish(self) -> Document {
         let Self { state, converted, bytes, .. } = self;
-        let Converted { mut columns, marks, stages, waits, architectures, .. } = converted;
+        let Converted {
+            mut columns,
+            marks,
+            stages,
+            waits,
+            architectures,
+            has_grids_in_threads,
+            ..
+        } = converted;
+        if has_grids_in_threads {
+            rocprof::set_grids(&mut columns);
+        }
         columns.issues.merge(&state.issues);
         slices::pair(&mut columns, marks);
         graph_arrows::add(&mut columns, &stages, &waits);
@@ -220,4 +295,39 @@ impl Reader {
 
 fn unquoted(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+
+    use super::*;
+
+    fn compressed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn bundles_that_follow_each_other_are_converted_together() {
+        // A packet with a time, and an event that is a mark.
+        let packet = [0x0a, 6, 0x40, 5, 0x5a, 2, 0x48, 3];
+        let mut reader = Reader::new(1000);
+        let mut bundles = Bundles::default();
+        reader.inflate(&compressed(&packet), &mut bundles).unwrap();
+        // Without its last byte: the next bundle does not complete it.
+        reader.inflate(&compressed(&packet[..7]), &mut bundles).unwrap();
+        reader.inflate(&compressed(&packet), &mut bundles).unwrap();
+        assert_eq!((bundles.ends.len(), reader.converted.columns.events), (3, 0));
+        reader.bundled_packets(&mut bundles);
+        assert_eq!(reader.converted.columns.events, 2);
+        assert!(bundles.bytes.is_empty() && bundles.ends.is_empty());
+        let warnings = reader.state.issues.warnings("");
+        let codes: Vec<_> = warnings.iter().map(|w| (&*w.code, w.count)).collect();
+        assert_eq!(codes, [("damaged-bundle", 1)]);
+    }
 }

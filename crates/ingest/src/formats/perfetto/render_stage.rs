@@ -1,7 +1,8 @@
 //! Activities of a GPU ("render stages"): kernels, copies and fills.
 
 use super::drafts::{Draft, Drafts, Key, Stage, Text, Wait};
-use super::state::{Interned, Pending, Specification, State};
+use super::interned::{Interned, Specification};
+use super::state::{Pending, State};
 use super::text::{is_scalar, push_integer, push_natural, push_string};
 use super::wire::{Fields, Malformed, Value, for_each_number};
 use crate::formats::kineto::arg::Arg;
@@ -49,9 +50,9 @@ pub(super) fn add<'w>(
     state: &'w State,
     drafts: &mut Drafts<'w>,
 ) -> Result<(), Malformed> {
-    let interned = &state.interned[pending.interned];
+    let interned = state.interned(pending);
     let event_id = drafts.next_event();
-    let first_arg = drafts.args.len();
+    let (first_arg, first_wait) = (drafts.args.len(), drafts.waits.len());
     let mut activity = Activity::default();
     let mut fields = Fields::new(pending.message);
     let (mut has_stream, mut architecture) = (false, None);
@@ -69,7 +70,7 @@ pub(super) fn add<'w>(
             (14, Value::Varint(iid)) => activity.stage = Some(iid),
             (17, Value::Bytes(name)) => activity.name = Some(name),
             (18, numbers) => for_each_number(numbers, |for_number| {
-                drafts.waits.push(Wait { event_id, for_number });
+                drafts.add_wait(first_wait, Wait { event_id, for_number });
             })?,
             (19, Value::Varint(iid)) => activity.kernel = Some(iid),
             (20, Value::Varint(iid)) => activity.name_iid = Some(iid),

@@ -1,9 +1,22 @@
 //! What `rocprofv3` writes with `--output-format pftrace`: track events whose categories and arguments have names of their own
-//! (`generatePerfetto.cpp` of ROCprofiler-SDK).
+//! (`generatePerfetto.cpp` of ROCprofiler-SDK). Released versions name the stream in the track (`COMPUTE AGENT [4] STREAM [2]
+//! (GPU)`), later ones in an argument.
+
+use std::fmt::Write as _;
+
+use rustc_hash::FxHashSet;
+use trace_model::column::NULL_I64;
 
 use super::drafts::{Drafts, Key, Text};
 use super::text::{push_natural, push_string};
 use crate::formats::kineto::arg::Arg;
+use crate::timeline::columns::Columns;
+
+/// Functions of HIP that take the grid in threads. The tables have it in threads for their kernels, as Chrome traces do.
+const LAUNCHES_IN_THREADS: [&str; 2] = ["hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"];
+
+/// The argument that names a stream.
+const STREAM: &[u8] = b"stream_ID";
 
 /// The meaning of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +52,14 @@ pub(super) fn role(category: &[u8]) -> Option<Role> {
     }
 }
 
-/// Gives the arguments from `first` on the names that they have in Chrome traces.
-pub(super) fn adapt<'w>(role: Role, name: &[u8], first: usize, drafts: &mut Drafts<'w>) {
+/// Gives the arguments from `first` on the names that they have in Chrome traces. `track`: the name of the track.
+pub(super) fn adapt<'w>(
+    role: Role,
+    name: &[u8],
+    track: &[u8],
+    first: usize,
+    drafts: &mut Drafts<'w>,
+) {
     let value_of = |drafts: &Drafts<'w>, wanted: &[u8]| -> Option<u64> {
         let mut args = drafts.args[first..].iter();
         let (_, value) = args.find(|(key, _)| is_key(key, wanted))?;
@@ -57,16 +76,21 @@ pub(super) fn adapt<'w>(role: Role, name: &[u8], first: usize, drafts: &mut Draf
         if let Some(device) = value_of(drafts, agent) {
             drafts.add_arg(Key::Known(Arg::Device), |text| push_natural(text, device));
         }
+        let has_stream = drafts.args[first..].iter().any(|(key, _)| is_key(key, STREAM));
+        if let Some(stream) = stream(track).filter(|_| !has_stream) {
+            drafts.add_arg(Key::Known(Arg::Stream), |text| push_natural(text, stream));
+        }
         if let Some(direction) = direction {
             let push = |text: &mut Vec<u8>| push_string(text, direction.as_bytes());
             drafts.add_arg(Key::Known(Arg::Kind), push);
         }
-        // Both are numbers of threads.
+        // Both are numbers of threads. `set_grids` knows which grids stay so.
         let block = value_of(drafts, b"workgroup_size").filter(|&threads| threads > 0);
         if let Some(block) = block.filter(|_| role == Role::Kernel) {
             if let Some(threads) = value_of(drafts, b"grid_size") {
                 let push = |text: &mut Vec<u8>| push_list_of(text, threads.div_ceil(block));
                 drafts.add_arg(Key::Known(Arg::Grid), push);
+                drafts.has_grids_in_threads = true;
             }
             drafts.add_arg(Key::Known(Arg::Block), |text| push_list_of(text, block));
         }
@@ -75,11 +99,36 @@ pub(super) fn adapt<'w>(role: Role, name: &[u8], first: usize, drafts: &mut Draf
         let arg = match key {
             Key::Other(Text::Stored(b"corr_id")) => Arg::Correlation,
             Key::Other(Text::Stored(b"copy_bytes")) => Arg::Bytes,
-            Key::Other(Text::Stored(b"LDS_Block_Size")) => Arg::SharedMemory,
-            Key::Other(Text::Stored(b"stream_ID")) if role != Role::Call => Arg::Stream,
+            Key::Other(Text::Stored(b"LDS_Block_Size" | b"group_segment_size")) => {
+                Arg::SharedMemory
+            }
+            Key::Other(Text::Stored(STREAM)) if role != Role::Call => Arg::Stream,
             _ => continue,
         };
         *key = Key::Known(arg);
+    }
+}
+
+/// Puts the grids of kernels into threads where a function launched them that takes threads. Until now they are in blocks.
+pub(super) fn set_grids(columns: &mut Columns) {
+    let names = LAUNCHES_IN_THREADS.map(|name| columns.strings.find(name));
+    let calls = &columns.runtime_calls;
+    let launches = (0..calls.len()).filter(|&row| names.contains(&Some(calls.name.get(row))));
+    let ids: FxHashSet<i64> = launches.map(|row| calls.correlation.get(row)).collect();
+    let kernels = &mut columns.kernels;
+    let mut grid = String::new();
+    for row in 0..kernels.len() {
+        let (id, blocks) = (kernels.correlation.get(row), kernels.blocks.get(row));
+        let block_threads = kernels.block_threads.get(row);
+        if [id, blocks, block_threads].contains(&NULL_I64) || !ids.contains(&id) {
+            continue;
+        }
+        let Some(threads) = blocks.checked_mul(block_threads) else { continue };
+        grid.clear();
+        // Writing to memory does not fail.
+        let _ = write!(grid, "[{threads}]");
+        kernels.grid.set(row, columns.strings.intern(&grid));
+        kernels.blocks.set(row, threads);
     }
 }
 
@@ -106,6 +155,17 @@ fn direction(name: &[u8]) -> Option<&'static str> {
     NAMES.into_iter().find_map(|(text, direction)| is_of(text).then_some(direction))
 }
 
+/// The stream of a track by its name, or the queue with `--group-by-queue`: 2 in `COPY to AGENT [4] STREAM [2] (GPU)`.
+fn stream(track: &[u8]) -> Option<u64> {
+    let after = |word: &str| {
+        let at = memchr::memmem::find(track, word.as_bytes())?;
+        Some(&track[at + word.len()..])
+    };
+    let rest = after("STREAM [").or_else(|| after("QUEUE ["))?;
+    let number = rest[..memchr::memchr(b']', rest)?].trim_ascii();
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
 /// The number at the end of a value: `64`, or 4 in `"GPU-4"`.
 fn trailing_number(value: &[u8]) -> Option<u64> {
     let value = value.strip_suffix(b"\"").unwrap_or(value);
@@ -124,5 +184,15 @@ mod tests {
         assert_eq!(trailing_number(b"\"GPU\""), None);
         assert_eq!(direction(b"MEMORY_COPY_DEVICE_TO_HOST"), Some("DtoH"));
         assert_eq!(direction(b"MEMORY_COPY_NONE"), None);
+    }
+
+    #[test]
+    fn tracks_are_named_after_streams_or_queues() {
+        assert_eq!(stream(b"COMPUTE AGENT [4] STREAM [2] (GPU)"), Some(2));
+        assert_eq!(stream(b"COPY to AGENT [4] STREAM [0] (GPU)"), Some(0));
+        assert_eq!(stream(b"COMPUTE AGENT [4] QUEUE [1] GPU"), Some(1));
+        for other in ["COPY to AGENT [4] THREAD [0] (GPU)", "STREAM [", "STREAM [x]", ""] {
+            assert_eq!(stream(other.as_bytes()), None, "{other}");
+        }
     }
 }

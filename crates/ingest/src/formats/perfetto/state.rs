@@ -3,9 +3,11 @@
 use prost::Message;
 use rustc_hash::FxHashMap;
 
+use super::budget::Budget;
 use super::clocks::Clocks;
+use super::interned::{ENTRY_BYTES, Interned, InternedPool};
 use super::schema::{
-    ClockSnapshot, GpuCounters, InternedData, PacketDefaults, ThreadDescriptor, TrackDescriptor,
+    ClockSnapshot, GpuCounters, PacketDefaults, ThreadDescriptor, TrackDescriptor,
 };
 use super::tracks::Tracks;
 use super::wire::{Fields, Malformed, Value};
@@ -13,12 +15,8 @@ use crate::warnings::{Issue, Issues};
 
 /// Sequences that are kept. A sequence is what one thread of a program writes.
 const MAX_SEQUENCES: usize = 1 << 16;
-/// Bytes of interned texts that are kept at a time.
-const MAX_INTERNED_BYTES: usize = 256 << 20;
-/// Bytes that an entry of a table takes besides its text.
-const ENTRY_BYTES: usize = 64;
-/// Counters that packets declare without interning them.
-const MAX_INLINE_COUNTERS: usize = 1 << 16;
+/// Bytes of tracks, of their lanes, and of counters that packets declare without interning them.
+const MAX_DECLARED_BYTES: usize = 256 << 20;
 
 /// Bits of the flags of a packet: its sequence starts to intern anew; it refers to what its sequence interned.
 const STATE_CLEARED: u64 = 1;
@@ -27,43 +25,10 @@ const NEEDS_STATE: u64 = 2;
 /// Tracks of threads that are declared for a sequence get numbers from here on.
 const FIRST_THREAD_TRACK: u64 = 1 << 63;
 
-/// Interned texts by number.
-pub(super) type Texts = FxHashMap<u64, Box<[u8]>>;
-
-/// A queue of a GPU, or a kind of its activities.
-#[derive(Debug)]
-pub(super) struct Specification {
-    pub(super) name: Box<[u8]>,
-    pub(super) is_computation: bool,
-}
-
-/// Names of the counters of a GPU.
-#[derive(Debug)]
-pub(super) struct CounterNames {
-    pub(super) gpu: i32,
-    pub(super) names: FxHashMap<u32, Box<[u8]>>,
-}
-
-/// What a sequence has interned since it last began anew.
-#[derive(Debug, Default)]
-pub(super) struct Interned {
-    pub(super) names: Texts,
-    pub(super) categories: Texts,
-    pub(super) annotation_names: Texts,
-    pub(super) strings: Texts,
-    pub(super) kernels: Texts,
-    pub(super) kernel_args: Texts,
-    pub(super) specifications: FxHashMap<u64, Specification>,
-    pub(super) counters: FxHashMap<u64, CounterNames>,
-    bytes: usize,
-    /// Events that wait for their conversion refer to it.
-    is_used: bool,
-}
-
 /// A sequence of packets.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Sequence {
-    /// Place of its interned data in [`State::interned`].
+    /// Place of its interned data.
     interned: usize,
     /// Its packets have been complete since it last began to intern anew.
     is_complete: bool,
@@ -87,17 +52,9 @@ pub(super) struct Pending<'w> {
     pub(super) message: &'w [u8],
     /// Its time after [`State::origin_ns`].
     pub(super) ts_ns: i64,
-    /// Place of what it refers to in [`State::interned`].
+    /// Place of the interned data that it refers to.
     pub(super) interned: usize,
     pub(super) default_track: u64,
-}
-
-/// What a packet holds besides declarations.
-pub(super) enum Content<'w> {
-    Nothing,
-    Event(Pending<'w>),
-    /// Compressed packets.
-    Compressed(&'w [u8]),
 }
 
 /// The declarations so far.
@@ -106,8 +63,9 @@ pub(super) struct State {
     pub(super) tracks: Tracks,
     pub(super) clocks: Clocks,
     sequences: FxHashMap<u32, Sequence>,
-    pub(super) interned: Vec<Interned>,
-    interned_bytes: usize,
+    pub(super) interned: InternedPool,
+    /// Room for tracks, lanes and counters.
+    room: Budget,
     /// Names of counters by GPU and number, where packets declare them without interning them.
     pub(super) inline_counters: FxHashMap<(i32, u32), Box<[u8]>>,
     /// Time of the first event on the trace's own clock: other times are relative to it.
@@ -117,7 +75,7 @@ pub(super) struct State {
 
 /// The fields of a packet that are used.
 #[derive(Default)]
-struct Packet<'w> {
+pub(super) struct Packet<'w> {
     timestamp: Option<u64>,
     clock: Option<u32>,
     sequence: u32,
@@ -130,7 +88,8 @@ struct Packet<'w> {
     track: Option<&'w [u8]>,
     thread: Option<&'w [u8]>,
     event: Option<(EventKind, &'w [u8])>,
-    compressed: Option<&'w [u8]>,
+    /// Compressed packets: such a packet holds nothing else.
+    pub(super) compressed: Option<&'w [u8]>,
     is_zstd: bool,
 }
 
@@ -174,40 +133,58 @@ impl State {
             tracks: Tracks::default(),
             clocks: Clocks::new(),
             sequences: FxHashMap::default(),
-            interned: Vec::new(),
-            interned_bytes: 0,
+            interned: InternedPool::default(),
+            room: Budget::new(MAX_DECLARED_BYTES),
             inline_counters: FxHashMap::default(),
             origin_ns: None,
             issues: Issues::default(),
         }
     }
 
-    /// Reads a packet: keeps its declarations, and returns its event.
-    pub(super) fn read<'w>(&mut self, bytes: &'w [u8]) -> Content<'w> {
-        let content = Packet::read(bytes).and_then(|packet| self.apply(&packet));
-        content.unwrap_or_else(|Malformed| {
+    /// Reads the fields of a packet.
+    pub(super) fn parse<'w>(&mut self, bytes: &'w [u8]) -> Option<Packet<'w>> {
+        let packet = Packet::read(bytes);
+        if packet.is_err() {
             self.issues.add(Issue::MalformedPacket);
-            Content::Nothing
+        }
+        packet.ok()
+    }
+
+    /// Keeps the declarations of a packet, and returns its event. It must not be one of compressed packets.
+    pub(super) fn add<'w>(&mut self, packet: &Packet<'w>) -> Option<Pending<'w>> {
+        self.apply(packet).unwrap_or_else(|Malformed| {
+            self.issues.add(Issue::MalformedPacket);
+            None
         })
     }
 
-    fn apply<'w>(&mut self, packet: &Packet<'w>) -> Result<Content<'w>, Malformed> {
-        if let Some(compressed) = packet.compressed {
-            return Ok(Content::Compressed(compressed));
-        }
+    /// What a sequence has interned that a waiting event refers to.
+    pub(super) fn interned(&self, event: &Pending<'_>) -> &Interned {
+        self.interned.get(event.interned)
+    }
+
+    /// Gives new tracks their lanes. To be called before their events are converted.
+    pub(super) fn place_tracks(&mut self) {
+        let dropped = self.tracks.place_new(&mut self.room);
+        self.issues.add_many(Issue::ManyDeclarations, dropped);
+    }
+
+    fn apply<'w>(&mut self, packet: &Packet<'w>) -> Result<Option<Pending<'w>>, Malformed> {
         if packet.is_zstd {
             self.issues.add(Issue::ZstdPackets);
-            return Ok(Content::Nothing);
+            return Ok(None);
         }
         if !self.has_sequence(packet.sequence) {
             self.issues.add(Issue::ManyDeclarations);
-            return Ok(Content::Nothing);
+            return Ok(None);
         }
-        self.update_sequence(packet)?;
-        if let Some(message) = packet.clocks {
-            let dropped = self.clocks.add(packet.sequence, &decode::<ClockSnapshot>(message)?);
-            self.issues.add_many(Issue::UnknownClock, dropped);
-        }
+        let updated = self.update_sequence(packet);
+        let Some(mut sequence) = self.sequences.get(&packet.sequence).copied() else {
+            return Ok(None);
+        };
+        // Clocks that count from the packet before go on with packets without an event, or with one that cannot be read.
+        let time_ns = self.time_ns(packet, &sequence);
+        updated?;
         if let Some(message) = packet.track {
             self.add_track(decode(message)?);
         }
@@ -219,11 +196,29 @@ impl State {
                 thread: Some(thread),
                 ..TrackDescriptor::default()
             });
-            if let Some(sequence) = self.sequences.get_mut(&packet.sequence) {
-                sequence.default_track = uuid;
+            sequence.default_track = uuid;
+            self.sequences.insert(packet.sequence, sequence);
+        }
+        let Some((kind, message)) = packet.event else { return Ok(None) };
+        match time_ns {
+            Ok(ns) => self.event(kind, message, ns, &sequence),
+            Err(issue) => {
+                self.issues.add(issue);
+                Ok(None)
             }
         }
-        self.event(packet)
+    }
+
+    /// The time of a packet on the trace's own clock, or why it has none. To be called once for each packet.
+    fn time_ns(&mut self, packet: &Packet<'_>, sequence: &Sequence) -> Result<i64, Issue> {
+        if packet.flags & NEEDS_STATE != 0 && !sequence.is_complete {
+            return Err(Issue::LostPackets);
+        }
+        // Perfetto does not read the time of snapshots: they say themselves what the clocks show.
+        let is_snapshot = packet.clocks.is_some() && packet.event.is_none();
+        let timestamp = packet.timestamp.filter(|_| !is_snapshot).ok_or(Issue::BadTime)?;
+        let clock = packet.clock.or(sequence.default_clock);
+        self.clocks.trace_ns(packet.sequence, clock, timestamp).ok_or(Issue::UnknownClock)
     }
 
     fn has_sequence(&mut self, number: u32) -> bool {
@@ -234,16 +229,16 @@ impl State {
             return false;
         }
         let sequence = Sequence {
-            interned: self.interned.len(),
+            interned: self.interned.new_place(),
             is_complete: false,
             default_clock: None,
             default_track: 0,
         };
-        self.interned.push(Interned::default());
         self.sequences.insert(number, sequence);
         true
     }
 
+    /// Reads what a packet says of its sequence: losses, defaults, interned data, clocks.
     fn update_sequence(&mut self, packet: &Packet<'_>) -> Result<(), Malformed> {
         let Some(sequence) = self.sequences.get_mut(&packet.sequence) else { return Ok(()) };
         if packet.was_packet_lost {
@@ -255,14 +250,7 @@ impl State {
         if packet.flags & STATE_CLEARED != 0 {
             sequence.is_complete = true;
             (sequence.default_clock, sequence.default_track) = (None, 0);
-            let known = &mut self.interned[sequence.interned];
-            if known.is_used {
-                sequence.interned = self.interned.len();
-                self.interned.push(Interned::default());
-            } else {
-                self.interned_bytes -= known.bytes;
-                *known = Interned::default();
-            }
+            sequence.interned = self.interned.clear(sequence.interned);
         }
         if let Some(message) = packet.defaults {
             let defaults: PacketDefaults = decode(message)?;
@@ -272,107 +260,41 @@ impl State {
         }
         let interned = sequence.interned;
         if let Some(message) = packet.interned {
-            self.intern(interned, decode(message)?);
+            let dropped = self.interned.intern(interned, decode(message)?);
+            self.issues.add_many(Issue::ManyDeclarations, dropped);
+        }
+        if let Some(message) = packet.clocks {
+            let snapshot: ClockSnapshot = decode(message)?;
+            self.clocks.add(packet.sequence, &snapshot, &mut self.issues);
         }
         Ok(())
     }
 
     fn add_track(&mut self, descriptor: TrackDescriptor) {
-        if !self.tracks.add(descriptor) {
+        if !self.tracks.add(descriptor, &mut self.room) {
             self.issues.add(Issue::ManyDeclarations);
         }
     }
 
-    fn intern(&mut self, at: usize, data: InternedData) {
-        let interned = &mut self.interned[at];
-        let bytes_before = interned.bytes;
-        let room = MAX_INTERNED_BYTES.saturating_sub(self.interned_bytes);
-        let mut dropped = 0;
-        let mut has_room = |bytes: &mut usize, length: usize| {
-            let is_within = *bytes - bytes_before + length + ENTRY_BYTES <= room;
-            if is_within {
-                *bytes += length + ENTRY_BYTES;
-            } else {
-                dropped += 1;
-            }
-            is_within
-        };
-        macro_rules! add_texts {
-            ($($from:ident => $to:ident),+) => { $(
-                for entry in data.$from {
-                    if has_room(&mut interned.bytes, entry.text.len()) {
-                        interned.$to.insert(entry.iid, entry.text.into_boxed_slice());
-                    }
-                }
-            )+ };
-        }
-        add_texts!(
-            event_names => names,
-            event_categories => categories,
-            annotation_names => annotation_names,
-            annotation_strings => strings,
-            kernel_arg_names => kernel_args
-        );
-        for kernel in data.kernels {
-            let name =
-                if kernel.demangled_name.is_empty() { kernel.name } else { kernel.demangled_name };
-            if has_room(&mut interned.bytes, name.len()) {
-                interned.kernels.insert(kernel.iid, name.into_boxed_slice());
-            }
-        }
-        for entry in data.gpu_specifications {
-            const COMPUTATION: i32 = 2;
-            if has_room(&mut interned.bytes, entry.name.len()) {
-                let is_computation = entry.category == COMPUTATION;
-                let specification =
-                    Specification { name: entry.name.into_boxed_slice(), is_computation };
-                interned.specifications.insert(entry.iid, specification);
-            }
-        }
-        for entry in data.gpu_counters {
-            let mut names = FxHashMap::default();
-            for spec in entry.descriptor.unwrap_or_default().specs {
-                if has_room(&mut interned.bytes, spec.name.len()) {
-                    names.insert(spec.counter, spec.name.into_boxed_slice());
-                }
-            }
-            if has_room(&mut interned.bytes, 0) {
-                interned.counters.insert(entry.iid, CounterNames { gpu: entry.gpu, names });
-            }
-        }
-        self.interned_bytes += interned.bytes - bytes_before;
-        self.issues.add_many(Issue::ManyDeclarations, dropped);
-    }
-
-    fn event<'w>(&mut self, packet: &Packet<'w>) -> Result<Content<'w>, Malformed> {
-        let Some((kind, message)) = packet.event else { return Ok(Content::Nothing) };
-        let Some(sequence) = self.sequences.get(&packet.sequence) else {
-            return Ok(Content::Nothing);
-        };
-        if packet.flags & NEEDS_STATE != 0 && !sequence.is_complete {
-            self.issues.add(Issue::LostPackets);
-            return Ok(Content::Nothing);
-        }
-        let Some(timestamp) = packet.timestamp else {
-            self.issues.add(Issue::BadTime);
-            return Ok(Content::Nothing);
-        };
-        let clock = packet.clock.or(sequence.default_clock);
-        let Some(ns) = self.clocks.trace_ns(packet.sequence, clock, timestamp) else {
-            self.issues.add(Issue::UnknownClock);
-            return Ok(Content::Nothing);
-        };
+    /// The event of a packet at a time of the trace's own clock.
+    fn event<'w>(
+        &mut self,
+        kind: EventKind,
+        message: &'w [u8],
+        ns: i64,
+        sequence: &Sequence,
+    ) -> Result<Option<Pending<'w>>, Malformed> {
         let origin_ns = *self.origin_ns.get_or_insert(ns);
         let Some(ts_ns) = ns.checked_sub(origin_ns) else {
             self.issues.add(Issue::BadTime);
-            return Ok(Content::Nothing);
+            return Ok(None);
         };
-        let (interned, default_track) = (sequence.interned, sequence.default_track);
         if kind == EventKind::GpuCounters {
             self.declare_inline_counters(message)?;
         }
-        self.interned[interned].is_used = true;
-        Ok(Content::Event(Pending { kind, message, ts_ns, interned, default_track }))
+        let &Sequence { interned, default_track, .. } = sequence;
+        self.interned.keep(interned);
+        Ok(Some(Pending { kind, message, ts_ns, interned, default_track }))
     }
 
     /// Counters may be declared in the event that holds their first sample.
@@ -388,33 +310,46 @@ impl State {
         }
         let Some(descriptor) = descriptor else { return Ok(()) };
         for spec in decode::<GpuCounters>(descriptor)?.specs {
-            if self.inline_counters.len() >= MAX_INLINE_COUNTERS {
+            if !self.room.take(spec.name.len() + ENTRY_BYTES) {
                 self.issues.add(Issue::ManyDeclarations);
-                break;
+                continue;
             }
-            self.inline_counters.insert((gpu, spec.counter), spec.name.into_boxed_slice());
+            let counter = (gpu, spec.counter);
+            if let Some(old) = self.inline_counters.insert(counter, spec.name.into_boxed_slice()) {
+                self.room.give_back(old.len() + ENTRY_BYTES);
+            }
         }
         Ok(())
-    }
-
-    /// Drops interned data that no sequence refers to any more. To be called when no event waits for its conversion.
-    pub(super) fn settle(&mut self) {
-        self.interned.iter_mut().for_each(|interned| interned.is_used = false);
-        if self.interned.len() == self.sequences.len() {
-            return;
-        }
-        let mut kept = Vec::with_capacity(self.sequences.len());
-        #[expect(clippy::iter_over_hash_type, reason = "places are not shown")]
-        for sequence in self.sequences.values_mut() {
-            let interned = std::mem::take(&mut self.interned[sequence.interned]);
-            sequence.interned = kept.len();
-            kept.push(interned);
-        }
-        self.interned = kept;
-        self.interned_bytes = self.interned.iter().map(|interned| interned.bytes).sum();
     }
 }
 
 fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Malformed> {
     M::decode(message).map_err(|_| Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::perfetto::schema::GpuCounterSpec;
+
+    #[test]
+    fn counters_that_are_not_interned_share_the_room_of_tracks() {
+        let mut state = State { room: Budget::new(1000), ..State::new() };
+        let mut declare = |counter| {
+            let spec = GpuCounterSpec { counter, name: vec![b'a'; 100] };
+            let descriptor = GpuCounters { specs: vec![spec] }.encode_to_vec();
+            let message = [&[0x0a, descriptor.len() as u8][..], &descriptor].concat();
+            state.declare_inline_counters(&message).unwrap();
+            (state.inline_counters.len(), state.issues.warnings("").len())
+        };
+        for _ in 0..100 {
+            assert_eq!(declare(1), (1, 0), "the name before makes room");
+        }
+        for counter in 2..7 {
+            declare(counter);
+        }
+        assert_eq!(declare(7), (6, 1));
+        state.add_track(TrackDescriptor { name: Some(vec![b'a'; 200]), ..Default::default() });
+        assert!(state.tracks.get(0).is_none());
+    }
 }

@@ -1,5 +1,8 @@
 //! Traces written field by field: what writers may do, and what damage may do.
 
+mod limits;
+mod rocprof;
+
 use std::io::Write as _;
 
 use arrow_array::cast::AsArray as _;
@@ -87,9 +90,26 @@ fn thread_track(uuid: u64) -> Message {
 }
 
 fn read(bytes: &[u8]) -> Result<Dataset, crate::Error> {
+    read_with(bytes, &crate::Options::default())
+}
+
+fn read_with(bytes: &[u8], options: &crate::Options) -> Result<Dataset, crate::Error> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("trace.pftrace"), bytes).unwrap();
-    crate::read_run(folder.path(), &crate::Options::default(), &crate::NoProgress)
+    crate::read_run(folder.path(), options, &crate::NoProgress)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A packet of packets that are compressed together.
+fn bundle(packets: &[Message]) -> Message {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&trace(packets)).unwrap();
+    Message::new().bytes(50, encoder.finish().unwrap())
 }
 
 fn codes(dataset: &Dataset) -> Vec<(&str, u64)> {
@@ -180,28 +200,26 @@ fn slices_nest_and_kernels_find_their_launch() {
 
 #[test]
 fn compressed_packets_and_files_read_the_same() {
-    let plain = trace(&program());
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(&plain).unwrap();
-    let gzip = encoder.finish().unwrap();
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(&plain).unwrap();
-    let bundle = Message::new().bytes(50, encoder.finish().unwrap());
-    let bundled = trace(std::slice::from_ref(&bundle));
-    for bytes in [gzip, bundled] {
+    let whole = bundle(&program());
+    let bundled = trace(std::slice::from_ref(&whole));
+    // Each packet in a bundle of its own, with plain packets between some of them.
+    let one_by_one = program()
+        .into_iter()
+        .enumerate()
+        .map(|(at, packet)| if at % 3 == 0 { packet } else { bundle(&[packet]) });
+    let one_by_one = trace(&one_by_one.collect::<Vec<_>>());
+    for bytes in [gzip(&trace(&program())), gzip(&bundled), bundled, one_by_one] {
         let dataset = read(&bytes).unwrap();
         assert_eq!(codes(&dataset), []);
         assert_eq!(ints(&dataset, "cpu_ops", "dur_ns"), [5000, 3000]);
         assert_eq!(dataset.tables.rows("kernels"), 1);
     }
     // Cut inside the compressed bytes; compressed twice.
-    let mut cut = bundle.0[bundle.0.len() - 60..].to_vec();
+    let mut cut = whole.0[whole.0.len() - 60..].to_vec();
     cut.truncate(30);
     let damaged = trace(&[thread_track(5), Message::new().bytes(50, cut)]);
     assert!(read(&damaged).is_err(), "no events are left");
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(&trace(&[bundle])).unwrap();
-    let twice = Message::new().bytes(50, encoder.finish().unwrap());
+    let twice = bundle(&[whole]);
     let packets = [program(), vec![twice]].concat();
     assert_eq!(codes(&read(&trace(&packets)).unwrap()), [("malformed-packet", 1)]);
 }
@@ -331,6 +349,41 @@ fn times_are_put_on_the_clock_of_the_trace() {
 }
 
 #[test]
+fn packets_without_an_event_advance_a_clock_of_differences() {
+    let reading = |clock, timestamp| Message::new().varint(1, clock).varint(2, timestamp);
+    let incremental = reading(64, 1000).varint(3, 1);
+    let snapshot = Message::new().message(1, reading(6, 1000)).message(1, incremental);
+    // A program with Perfetto's SDK: differences are the default.
+    let defaults = Message::new().varint(58, 64);
+    let start = Message::new().varint(SEQUENCE, 1).varint(FLAGS, 1);
+    // The time of the snapshot itself does not count, as in Perfetto.
+    let start = start.varint(TIMESTAMP, 100).message(6, snapshot).message(59, defaults);
+    let descriptor = thread_track(5).varint(TIMESTAMP, 5000).varint(SEQUENCE, 1);
+    // Its interned data cannot be read; its time can.
+    let damaged = packet(20).bytes(INTERNED, [0x0a, 0x7f]);
+    let packets = [
+        thread_track(5),
+        start,
+        begin(10, 5, "cpu_op", "first", &[]),
+        descriptor,
+        end(0, 5),
+        begin(0, 5, "cpu_op", "second", &[]),
+        damaged,
+        end(1, 5),
+        // A loss: what refers to interned data is not read, nor is its time.
+        packet(0).varint(42, 1),
+        packet(7).varint(FLAGS, 2),
+        begin(1, 5, "cpu_op", "third", &[]),
+        end(2, 5),
+    ];
+    let dataset = read(&trace(&packets)).unwrap();
+    assert_eq!(codes(&dataset), [("malformed-packet", 1), ("lost-packets", 1)]);
+    assert_eq!(ints(&dataset, "cpu_ops", "dur_ns"), [5000, 21, 2]);
+    let starts = ints(&dataset, "cpu_ops", "ts_ns");
+    assert_eq!((starts[1] - starts[0], starts[2] - starts[0]), (5000, 5022));
+}
+
+#[test]
 fn counters_and_instants_are_read() {
     let counter =
         Message::new().varint(1, 8).bytes(2, "queue").message(8, Message::new().varint(4, 10));
@@ -402,45 +455,6 @@ fn legacy_events_are_those_of_chrome_traces() {
     assert_eq!(texts(&dataset, "cpu_ops", "name"), ["complete", "begun"]);
     assert_eq!(ints(&dataset, "cpu_ops", "dur_ns"), [7000, 2000]);
     assert_eq!(codes(&dataset), [("missing-duration", 1), ("unknown-phase", 1)]);
-}
-
-#[test]
-fn rocprof_kernels_copies_and_calls_are_recognized() {
-    let text = |name: &str, value: &str| Message::new().bytes(10, name).bytes(6, value);
-    let correlation = annotation("corr_id", 3);
-    let kernel = [
-        correlation.clone(),
-        text("agent", "GPU-4"),
-        annotation("stream_ID", 2),
-        annotation("workgroup_size", 256),
-        annotation("grid_size", 1024),
-    ];
-    let copy =
-        [text("src_agent", "GPU-1"), text("dst_agent", "CPU-0"), annotation("copy_bytes", 64)];
-    let named = |uuid, name: &str| {
-        Message::new().message(60, Message::new().varint(1, uuid).bytes(2, name))
-    };
-    let packets = [
-        thread_track(5),
-        named(6, "STREAM [\" 2 \"]"),
-        begin(0, 5, "hip_api", "hipLaunchKernel", &[correlation]),
-        end(10, 5),
-        begin(20, 6, "kernel_dispatch", "Cijk_Ailk", &kernel),
-        end(30, 6),
-        begin(40, 6, "memory_copy", "MEMORY_COPY_DEVICE_TO_HOST", &copy),
-        end(50, 6),
-        begin(60, 5, "marker_api", "train step", &[]),
-        end(70, 5),
-    ];
-    let dataset = read(&trace(&packets)).unwrap();
-    assert_eq!(codes(&dataset), []);
-    assert_eq!(texts(&dataset, "runtime_calls", "name"), ["hipLaunchKernel"]);
-    assert_eq!(ints(&dataset, "kernels", "blocks"), [4]);
-    assert_eq!(ints(&dataset, "kernels", "correlation"), [3]);
-    assert_eq!(texts(&dataset, "memcpys", "kind"), ["DtoH"]);
-    assert_eq!(ints(&dataset, "memcpys", "bytes"), [64]);
-    assert_eq!(texts(&dataset, "annotations", "name"), ["train step"]);
-    assert_eq!(texts(&dataset, "ranks", "vendor"), ["amd"]);
 }
 
 #[test]

@@ -4,10 +4,11 @@ use prost::Message as _;
 
 use super::annotations;
 use super::drafts::{Draft, Drafts, Key, Text};
+use super::interned::Interned;
 use super::rocprof;
 use super::schema::LegacyEvent;
 use super::slices::Mark;
-use super::state::{Interned, Pending, State};
+use super::state::{Pending, State};
 use super::text::{push_decimal, push_integer, push_natural, push_string};
 use super::tracks::unnamed;
 use super::wire::{Fields, Malformed, Value, for_each_number};
@@ -131,7 +132,7 @@ fn add_named<'w>(
     id: Option<Text<'w>>,
     begins: Option<u64>,
 ) -> Result<(), Malformed> {
-    let interned = &state.interned[pending.interned];
+    let interned = state.interned(pending);
     let name = event.name.or_else(|| {
         let iid = event.name_iid?;
         let name = interned.names.get(&iid);
@@ -151,7 +152,8 @@ fn add_named<'w>(
     }
     if let Some(role) = category.and_then(rocprof::role) {
         category = Some(role.category());
-        rocprof::adapt(role, name.unwrap_or_default(), first_arg, drafts);
+        let track = state.tracks.get(event.track).map_or(&b""[..], |track| &track.name);
+        rocprof::adapt(role, name.unwrap_or_default(), track, first_arg, drafts);
     }
     if let Some(track) = begins {
         let number = drafts.next_event();

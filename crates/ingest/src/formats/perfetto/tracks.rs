@@ -2,21 +2,31 @@
 
 use rustc_hash::FxHashMap;
 
+use super::budget::Budget;
 use super::schema::{CounterDescriptor, TrackDescriptor};
 use super::text::{push_integer, push_natural, push_string};
 
-/// Tracks that are kept.
-const MAX_TRACKS: usize = 1 << 20;
+/// Bytes that a track, or a lane, takes besides its texts.
+const TRACK_BYTES: usize = 256;
+const LANE_BYTES: usize = 64;
 /// Tracks inside of tracks are followed up to this depth.
 const MAX_DEPTH: usize = 32;
 /// Bytes of a name that are kept.
 const MAX_NAME: usize = 1 << 12;
+/// Bytes of a name that the name of a lane has at most.
+const MAX_LANE_NAME: usize = 1 << 8;
 
 /// Process and thread of a lane, as Chrome traces write them: a number, or a string with quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct LaneText {
     pub(super) pid: Box<[u8]>,
     pub(super) tid: Box<[u8]>,
+}
+
+impl LaneText {
+    fn bytes(&self) -> usize {
+        self.pid.len() + self.tid.len()
+    }
 }
 
 /// A track.
@@ -29,6 +39,8 @@ pub(super) struct Track {
     process_name: Option<Box<[u8]>>,
     pub(super) counter: Option<CounterDescriptor>,
     pub(super) lane: LaneText,
+    /// Bytes that its lane takes of the room for declarations.
+    lane_bytes: usize,
 }
 
 /// The tracks of a trace.
@@ -47,65 +59,89 @@ impl Tracks {
     }
 
     /// Adds what a descriptor says of a track. Returns whether there was room for it.
-    pub(super) fn add(&mut self, descriptor: TrackDescriptor) -> bool {
+    pub(super) fn add(&mut self, descriptor: TrackDescriptor, room: &mut Budget) -> bool {
         let uuid = descriptor.uuid;
-        if self.by_uuid.len() >= MAX_TRACKS && !self.by_uuid.contains_key(&uuid) {
+        let process = descriptor.process.unwrap_or_default();
+        let thread = descriptor.thread.unwrap_or_default();
+        let known = self.by_uuid.get(&uuid);
+        // The name of a thread is that of its track, unless the track has one.
+        let is_nameless = known.is_none_or(|track| track.name.is_empty());
+        let name = descriptor.name.or(descriptor.static_name).filter(|name| !name.is_empty());
+        let name = name.or(thread.name.filter(|_| is_nameless)).map(short_name);
+        let process_name = process.name.map(short_name);
+
+        let bytes = |text: &Option<Box<[u8]>>| text.as_ref().map_or(0, |text| text.len());
+        let new_bytes = if known.is_some() { 0 } else { TRACK_BYTES };
+        if !room.take(new_bytes + bytes(&name) + bytes(&process_name)) {
             return false;
         }
         let track = self.by_uuid.entry(uuid).or_default();
-        let short = |mut name: Vec<u8>| {
-            name.truncate(MAX_NAME);
-            name.into_boxed_slice()
-        };
         track.parent = descriptor.parent;
-        if let Some(name) = descriptor.name.or(descriptor.static_name) {
-            track.name = short(name);
-        }
-        if let Some(process) = descriptor.process {
-            track.pid = process.pid.map(i64::from).or(track.pid);
-            track.process_name = process.name.map(short).or(track.process_name.take());
-        }
-        if let Some(thread) = descriptor.thread {
-            track.pid = thread.pid.map(i64::from).or(track.pid);
-            track.tid = thread.tid.or(track.tid);
-            if let Some(name) = thread.name.filter(|_| track.name.is_empty()) {
-                track.name = short(name);
-            }
-        }
+        track.pid = thread.pid.or(process.pid).map(i64::from).or(track.pid);
+        track.tid = thread.tid.or(track.tid);
         track.counter = descriptor.counter.or(track.counter);
+        if let Some(name) = name {
+            room.give_back(std::mem::replace(&mut track.name, name).len());
+        }
+        if process_name.is_some() {
+            room.give_back(bytes(&std::mem::replace(&mut track.process_name, process_name)));
+        }
         self.new.push(uuid);
         true
     }
 
-    /// Gives new tracks their lanes. To be called before their events are converted.
-    pub(super) fn place_new(&mut self) {
+    /// Gives new tracks their lanes. To be called before their events are converted. Returns for how many lanes there was no
+    /// room: these have no names.
+    pub(super) fn place_new(&mut self, room: &mut Budget) -> u64 {
+        let mut dropped = 0;
         let mut new = std::mem::take(&mut self.new);
         for uuid in new.drain(..) {
-            let lane = self.lane_of(uuid);
-            if let Some(track) = self.by_uuid.get_mut(&uuid) {
-                track.lane = lane;
+            let mut lane = self.lane_of(uuid, room);
+            let Some(track) = self.by_uuid.get_mut(&uuid) else { continue };
+            room.give_back(std::mem::take(&mut track.lane_bytes));
+            if room.take(lane.bytes()) {
+                track.lane_bytes = lane.bytes();
+            } else {
+                dropped += 1;
+                let mut tid = Vec::new();
+                push_string(&mut tid, &unnamed(uuid));
+                lane.tid = tid.into();
             }
+            track.lane = lane;
         }
         self.new = new;
+        dropped
     }
 
-    fn lane_of(&mut self, uuid: u64) -> LaneText {
+    fn lane_of(&mut self, uuid: u64, room: &mut Budget) -> LaneText {
         let Some(track) = self.by_uuid.get(&uuid) else { return LaneText::default() };
         let (mut pid, mut tid) = (Vec::new(), Vec::new());
+        let name = prefix(&track.name, MAX_LANE_NAME);
         if let Some(number) = self.pid_of(track) {
             push_integer(&mut pid, number);
         }
         match track.tid {
             Some(number) => push_integer(&mut tid, number),
-            None if track.name.is_empty() => push_string(&mut tid, &unnamed(uuid)),
-            None => push_string(&mut tid, &track.name),
+            None if name.is_empty() => push_string(&mut tid, &unnamed(uuid)),
+            None => push_string(&mut tid, name),
         }
         let lane = LaneText { pid: pid.into(), tid: tid.into() };
-        if track.tid.is_some() || *self.lanes.entry(lane.clone()).or_insert(uuid) == uuid {
+        let is_own = match self.lanes.get(&lane) {
+            _ if track.tid.is_some() => true,
+            Some(&owner) => owner == uuid,
+            None => {
+                let has_room = room.take(lane.bytes() + LANE_BYTES);
+                if has_room {
+                    self.lanes.insert(lane.clone(), uuid);
+                }
+                has_room
+            }
+        };
+        if is_own {
             return lane;
         }
         // Tracks of one name may overlap in time: they are not one lane.
-        let mut name = track.name.to_vec();
+        let mut name = name.to_vec();
         name.extend_from_slice(b" #");
         push_natural(&mut name, uuid);
         let mut tid = Vec::new();
@@ -142,6 +178,20 @@ impl Tracks {
     }
 }
 
+fn short_name(mut name: Vec<u8>) -> Box<[u8]> {
+    name.truncate(prefix(&name, MAX_NAME).len());
+    name.into_boxed_slice()
+}
+
+/// The first bytes of a text, without half a character at their end.
+fn prefix(text: &[u8], max_bytes: usize) -> &[u8] {
+    const MAX_CHARACTER_BYTES: usize = 4;
+    let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let mut ends = (0..MAX_CHARACTER_BYTES).map(|back| max_bytes.saturating_sub(back));
+    let end = ends.find(|&end| !is_inside(end)).unwrap_or(max_bytes);
+    &text[..end.min(text.len())]
+}
+
 /// The name of a track of which only the number is known.
 pub(super) fn unnamed(uuid: u64) -> Vec<u8> {
     let mut name = b"track ".to_vec();
@@ -162,33 +212,34 @@ mod tests {
 
     #[test]
     fn lanes_are_threads_or_names() {
-        let mut tracks = Tracks::default();
+        let (mut tracks, mut room) = (Tracks::default(), Budget::new(1 << 20));
+        let mut add = |descriptor| assert!(tracks.add(descriptor, &mut room));
         let named = |uuid, parent, name: &str| TrackDescriptor {
             uuid,
             parent,
             name: Some(name.as_bytes().to_vec()),
             ..TrackDescriptor::default()
         };
-        tracks.add(TrackDescriptor {
+        add(TrackDescriptor {
             uuid: 1,
             process: Some(ProcessDescriptor { pid: Some(10), name: Some(b"python".to_vec()) }),
             ..TrackDescriptor::default()
         });
         let thread =
             ThreadDescriptor { pid: Some(10), tid: Some(11), name: Some(b"main".to_vec()) };
-        tracks.add(TrackDescriptor {
+        add(TrackDescriptor {
             uuid: 2,
             parent: 1,
             thread: Some(thread),
             ..TrackDescriptor::default()
         });
-        tracks.add(named(3, 1, "requests"));
-        tracks.add(named(4, 1, "requests"));
-        tracks.add(TrackDescriptor { uuid: 5, ..TrackDescriptor::default() });
+        add(named(3, 1, "requests"));
+        add(named(4, 1, "requests"));
+        add(TrackDescriptor { uuid: 5, ..TrackDescriptor::default() });
         // Parents in a circle end somewhere.
-        tracks.add(named(6, 7, "a"));
-        tracks.add(named(7, 6, "b"));
-        tracks.place_new();
+        add(named(6, 7, "a"));
+        add(named(7, 6, "b"));
+        assert_eq!(tracks.place_new(&mut room), 0);
         assert_eq!(lane(&tracks, 2), ("10".into(), "11".into()));
         assert_eq!(lane(&tracks, 3), ("10".into(), "\"requests\"".into()));
         assert_eq!(lane(&tracks, 4), ("10".into(), "\"requests #4\"".into()));
@@ -198,5 +249,55 @@ mod tests {
         let labels: Vec<_> = labels.iter().map(|(_, what, name)| (*what, *name)).collect();
         assert!(labels.contains(&("process_name", &b"python"[..])), "{labels:?}");
         assert!(labels.contains(&("thread_name", &b"main"[..])), "{labels:?}");
+    }
+
+    #[test]
+    fn names_of_lanes_are_short_and_those_of_tracks_are_longer() {
+        let (mut tracks, mut room) = (Tracks::default(), Budget::new(1 << 20));
+        let named = |uuid, name: String| TrackDescriptor {
+            uuid,
+            name: Some(name.into_bytes()),
+            ..TrackDescriptor::default()
+        };
+        tracks.add(named(1, "é".repeat(1000)), &mut room);
+        // It differs only beyond the name of the lane.
+        tracks.add(named(2, "é".repeat(999)), &mut room);
+        tracks.add(named(3, format!("a{}", "é".repeat(3000))), &mut room);
+        tracks.place_new(&mut room);
+        assert_eq!(tracks.get(1).unwrap().name.len(), 2000);
+        assert_eq!(lane(&tracks, 1).1, format!("\"{}\"", "é".repeat(128)));
+        assert_eq!(lane(&tracks, 2).1, format!("\"{} #2\"", "é".repeat(128)));
+        assert_eq!(lane(&tracks, 3).1, format!("\"a{}\"", "é".repeat(127)));
+        assert_eq!(tracks.get(3).unwrap().name.len(), MAX_NAME - 1, "no half of a character");
+    }
+
+    #[test]
+    fn tracks_and_lanes_share_the_room() {
+        let (mut tracks, mut room) = (Tracks::default(), Budget::new(10_000));
+        let named = |uuid, first: char| TrackDescriptor {
+            uuid,
+            name: Some(format!("{first}{}", "x".repeat(2000)).into_bytes()),
+            ..TrackDescriptor::default()
+        };
+        // Another name of a track takes the room of the one before, but its lanes all stay.
+        for first in 'a'..='j' {
+            assert!(tracks.add(named(1, first), &mut room));
+            tracks.place_new(&mut room);
+        }
+        assert_eq!(tracks.lanes.len(), 10);
+        assert!(tracks.add(named(2, 'k'), &mut room));
+        assert!(!tracks.add(named(3, 'l'), &mut room));
+        assert!(tracks.get(3).is_none());
+        for first in 'm'..='z' {
+            tracks.add(named(1, first), &mut room);
+            tracks.place_new(&mut room);
+        }
+        assert_eq!(tracks.lanes.len(), 12);
+        // Without room, a lane has no name.
+        while room.take(1) {}
+        room.give_back(TRACK_BYTES + 2001);
+        assert!(tracks.add(named(4, '#'), &mut room));
+        assert_eq!(tracks.place_new(&mut room), 1);
+        assert_eq!(lane(&tracks, 4).1, "\"track 4\"");
     }
 }
