@@ -1,5 +1,6 @@
 //! Functions whose result may be much longer than their arguments, with a limit: `lpad('x', 2147483647)` would take all
-//! memory, and a program that cannot get memory ends.
+//! memory, and a program that cannot get memory ends. Functions whose time grows with the product of the lengths of their
+//! arguments have a limit, too: a query cannot be canceled within a batch of rows, or while it is planned.
 
 use std::sync::Arc;
 
@@ -16,11 +17,20 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature,
 };
 
+use crate::plan::plan_limits::MAX_CONSTANT_BYTES;
+
 /// Bytes of one value.
 const MAX_VALUE_BYTES: u64 = 16 << 20;
 
 /// Bytes of the values of one batch of rows.
 const MAX_BATCH_BYTES: u64 = 256 << 20;
+
+/// Steps of the functions of strangers for one batch of rows, some seconds.
+const MAX_BATCH_STEPS: u64 = 1 << 32;
+
+/// The same for constant arguments, some hundredths of a second: a query may have thousands of such calls, and they are
+/// computed while it is planned.
+const MAX_CONSTANT_STEPS: u64 = 1 << 24;
 
 /// Bytes of an element of a list.
 const ELEMENT_BYTES: u64 = 16;
@@ -42,9 +52,11 @@ enum Growth {
     Replace,
     /// The lengths of all arguments together: a chain of subqueries may double a text each time.
     Sum,
+    /// `levenshtein(text, text)`: the result is short, but takes as many steps as the product of both lengths.
+    Steps,
 }
 
-const FUNCTIONS: [(&str, Growth); 11] = [
+const FUNCTIONS: [(&str, Growth); 17] = [
     ("lpad", Growth::Pad),
     ("rpad", Growth::Pad),
     ("repeat", Growth::Repeat),
@@ -56,13 +68,40 @@ const FUNCTIONS: [(&str, Growth); 11] = [
     ("regexp_replace", Growth::Replace),
     ("concat", Growth::Sum),
     ("concat_ws", Growth::Sum),
+    ("levenshtein", Growth::Steps),
+    ("array_has_all", Growth::Steps),
+    ("array_has_any", Growth::Steps),
+    ("btrim", Growth::Steps),
+    ("ltrim", Growth::Steps),
+    ("rtrim", Growth::Steps),
 ];
 
+/// Limits that depend on the writer of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FunctionLimits {
+    /// Bytes of a result of constant arguments, which other rows repeat.
+    constant_bytes: u64,
+    constant_steps: u64,
+    batch_steps: u64,
+}
+
+impl FunctionLimits {
+    /// The person who runs a query may wait for it, and can end the program.
+    pub(crate) const OF_USERS: Self =
+        Self { constant_bytes: MAX_VALUE_BYTES, constant_steps: u64::MAX, batch_steps: u64::MAX };
+
+    pub(crate) const OF_STRANGERS: Self = Self {
+        constant_bytes: MAX_CONSTANT_BYTES,
+        constant_steps: MAX_CONSTANT_STEPS,
+        batch_steps: MAX_BATCH_STEPS,
+    };
+}
+
 /// Replaces the functions of a session by those with a limit.
-pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+pub(crate) fn register(state: &mut SessionState, limits: FunctionLimits) -> Result<()> {
     for (name, growth) in FUNCTIONS {
-        let inner = state.udf(name)?;
-        state.register_udf(Arc::new(ScalarUDF::new_from_impl(Bounded { inner, growth })))?;
+        let function = Bounded { inner: state.udf(name)?, growth, limits };
+        state.register_udf(Arc::new(ScalarUDF::new_from_impl(function)))?;
     }
     Ok(())
 }
@@ -72,6 +111,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
 struct Bounded {
     inner: Arc<ScalarUDF>,
     growth: Growth,
+    limits: FunctionLimits,
 }
 
 impl ScalarUDFImpl for Bounded {
@@ -101,7 +141,7 @@ impl ScalarUDFImpl for Bounded {
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
         let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
-        Some(ScalarUDF::new_from_impl(Self { inner, growth: self.growth }))
+        Some(ScalarUDF::new_from_impl(Self { inner, growth: self.growth, limits: self.limits }))
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
@@ -121,9 +161,20 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let has_rows = args.args.iter().any(|arg| matches!(arg, ColumnarValue::Array(_)));
-        let rows = if has_rows { args.number_rows } else { 1 };
-        let bytes = self.growth.bytes(&args.args, rows)?;
+        let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_constant { 1 } else { args.number_rows };
+        if self.growth == Growth::Steps {
+            self.check_steps(&args.args, rows, is_constant)?;
+        } else {
+            self.check_bytes(&args.args, rows, is_constant)?;
+        }
+        self.inner.invoke_with_args(args)
+    }
+}
+
+impl Bounded {
+    fn check_bytes(&self, args: &[ColumnarValue], rows: usize, is_constant: bool) -> Result<()> {
+        let bytes = self.growth.amount(args, rows)?;
         let (mut most, mut sum) = (0, 0_u64);
         for row in 0..rows {
             let bytes = bytes(row);
@@ -131,9 +182,15 @@ impl ScalarUDFImpl for Bounded {
             sum = sum.saturating_add(bytes);
         }
         let name = self.inner.name();
+        let constant_bytes = self.limits.constant_bytes;
         if most > MAX_VALUE_BYTES {
             return exec_err!(
                 "`{name}` would produce a value of up to {most} bytes; at most {MAX_VALUE_BYTES} are allowed"
+            );
+        }
+        if is_constant && most > constant_bytes {
+            return exec_err!(
+                "`{name}` would produce a constant of up to {most} bytes; at most {constant_bytes} are allowed"
             );
         }
         if sum > MAX_BATCH_BYTES {
@@ -141,13 +198,28 @@ impl ScalarUDFImpl for Bounded {
                 "`{name}` would produce values of up to {sum} bytes for {rows} rows; at most {MAX_BATCH_BYTES} are allowed"
             );
         }
-        self.inner.invoke_with_args(args)
+        Ok(())
+    }
+
+    fn check_steps(&self, args: &[ColumnarValue], rows: usize, is_constant: bool) -> Result<()> {
+        let FunctionLimits { constant_steps, batch_steps, .. } = self.limits;
+        let limit = if is_constant { constant_steps } else { batch_steps };
+        let steps = self.growth.amount(args, rows)?;
+        let sum = (0..rows).fold(0, |sum: u64, row| sum.saturating_add(steps(row)));
+        if sum > limit {
+            let name = self.inner.name();
+            let of_rows = if is_constant { String::new() } else { format!(" for {rows} rows") };
+            return exec_err!(
+                "`{name}` would take up to {sum} steps{of_rows}; at most {limit} are allowed"
+            );
+        }
+        Ok(())
     }
 }
 
 impl Growth {
-    /// An upper bound for the bytes of the result in each row.
-    fn bytes(self, args: &[ColumnarValue], rows: usize) -> Result<Box<dyn Fn(usize) -> u64>> {
+    /// An upper bound for the bytes of the result in each row, or for the steps.
+    fn amount(self, args: &[ColumnarValue], rows: usize) -> Result<Box<dyn Fn(usize) -> u64>> {
         let number = |at: usize| args.get(at).map_or(Ok(Numbers::Same(0)), numbers);
         let length = |at: usize| args.get(at).map_or(Ok(Numbers::Same(0)), lengths);
         Ok(match self {
@@ -188,6 +260,10 @@ impl Growth {
                     let text = text.count(row);
                     text.saturating_add((text + 1).saturating_mul(longest))
                 })
+            }
+            Self::Steps => {
+                let (first, second) = (length(0)?, length(1)?);
+                Box::new(move |row| first.count(row).saturating_mul(second.count(row)))
             }
             Self::Sum => {
                 let lengths = args.iter().map(lengths).collect::<Result<Vec<_>>>()?;

@@ -15,7 +15,6 @@ use std::time::Duration;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::SessionState;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use futures::future::{Either, select};
 pub use prepare::{ViewUse, prepare_plans};
@@ -25,7 +24,7 @@ use tokio::task::JoinHandle;
 use trace_model::tables::TABLES;
 use trace_model::{MetricTable, RecordBatch, TableSet, TableSource, TableSpec};
 
-use crate::bounded_functions;
+use crate::bounded_functions::{self, FunctionLimits};
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::context::{
@@ -434,10 +433,9 @@ impl Engine {
         let view_state = Arc::new(optimizer::view_session_state(&full, storage));
         run.set_state(&view_state);
         let mut user_state = optimizer::user_session_state(full, storage);
-        bounded_functions::register(&mut user_state)?;
-        let rule_state = SessionStateBuilder::new_from_existing(user_state.clone())
-            .with_runtime_env(rule_environment)
-            .build();
+        let mut rule_state = optimizer::stranger_session_state(&user_state, rule_environment);
+        bounded_functions::register(&mut user_state, FunctionLimits::OF_USERS)?;
+        bounded_functions::register(&mut rule_state, FunctionLimits::OF_STRANGERS)?;
         let rule_state = Arc::new(rule_state);
         let user_context = SessionContext::new_with_state(user_state);
         let expected = Mutex::default();

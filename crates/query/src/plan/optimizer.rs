@@ -11,6 +11,7 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::execution::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::{Distribution, LexOrdering};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -28,6 +29,7 @@ use datafusion::physical_plan::{
 
 use crate::exec::replace_operator;
 use crate::exec::sequential_merge::{SequentialMergeRule, single_partition};
+use crate::plan::plan_limits::{LimitConstants, LimitExpressions};
 use crate::storage::TableStorage;
 
 /// Logical rules that views do without: rules for forms of SQL that views do not use, and rewrites that make little
@@ -107,6 +109,18 @@ pub(crate) fn user_session_state(full: SessionState, storage: TableStorage) -> S
         builder = builder.with_physical_optimizer_rule(Arc::new(SequentialMergeRule));
     }
     builder.with_config(config).with_physical_optimizer_rule(Arc::new(CancelableJoinRule)).build()
+}
+
+/// The state that plans queries of strangers: as those of users, with limits.
+pub(crate) fn stranger_session_state(
+    user: &SessionState,
+    environment: Arc<RuntimeEnv>,
+) -> SessionState {
+    SessionStateBuilder::new_from_existing(user.clone())
+        .with_runtime_env(environment)
+        .with_analyzer_rule(Arc::new(LimitExpressions))
+        .with_optimizer_rule(Arc::new(LimitConstants))
+        .build()
 }
 
 fn single_partition_rules(

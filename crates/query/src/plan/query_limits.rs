@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{DFParser, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SetExpr, TableFactor, Visitor,
+    BinaryOperator, Expr, Ident, ObjectName, Query, Select, SetExpr, Spanned as _, TableFactor,
+    Visit, Visitor, WindowType,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -27,6 +28,9 @@ const MAX_RELATIONS: u64 = 100_000;
 
 /// The same for rules and pages. Planning takes some milliseconds for each, during which it cannot be canceled.
 const MAX_RELATIONS_OF_STRANGERS: u64 = 1_000;
+
+/// Parts of expressions that the planner copies: it replaces aliases and the names of windows by what they stand for.
+const MAX_COPIED_PARTS: u64 = 1_000_000;
 
 /// The parser does not limit how deep these are nested.
 const MAX_NESTED: usize = 50;
@@ -49,6 +53,12 @@ pub(crate) enum QueryOrigin {
     Page,
     /// This program. Its queries have no limits.
     Program,
+}
+
+impl QueryOrigin {
+    fn is_stranger(self) -> bool {
+        matches!(self, Self::Rule | Self::Page)
+    }
 }
 
 /// Checks a query as far as its text goes; mistakes of syntax are left to the planner.
@@ -152,13 +162,15 @@ struct Limits {
     /// Of the node that is visited.
     depth: usize,
     relations: Relations,
+    /// Parts of expressions that the planner copies.
+    copied_parts: u64,
     /// Why the walk stopped.
     refused: Option<Refused>,
 }
 
 impl Limits {
     fn new(origin: QueryOrigin) -> Self {
-        Self { origin, depth: 0, relations: Relations::default(), refused: None }
+        Self { origin, depth: 0, relations: Relations::default(), copied_parts: 0, refused: None }
     }
 
     fn refuse(&mut self, refused: Refused) -> ControlFlow<()> {
@@ -177,6 +189,19 @@ impl Limits {
     fn leave(&mut self, levels: usize) -> ControlFlow<()> {
         self.depth -= levels;
         ControlFlow::Continue(())
+    }
+
+    /// Counts parts of expressions that the planner copies.
+    fn copy(&mut self, parts: u64) -> ControlFlow<()> {
+        self.copied_parts = self.copied_parts.saturating_add(parts);
+        if !self.origin.is_stranger() || self.copied_parts <= MAX_COPIED_PARTS {
+            return ControlFlow::Continue(());
+        }
+        let message = format!(
+            "the aliases and windows of the query stand for {} parts of expressions (each reference counts); at most {MAX_COPIED_PARTS} are allowed",
+            self.copied_parts
+        );
+        self.refuse(Refused { message, help: None, span: None })
     }
 
     /// Refuses what only the person who runs the program may use.
@@ -200,6 +225,9 @@ impl Visitor for Limits {
         if let Some(with) = query.with.as_ref().filter(|with| with.recursive) {
             self.refuse_of_strangers("a recursive query", with.with_token.0.span)?;
         }
+        if let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &query.order_by) {
+            self.copy(longest_column(select).saturating_mul(Parts::of(order).leaves))?;
+        }
         self.relations.enter(query);
         self.enter(1 + set_operations(&query.body), None)
     }
@@ -210,6 +238,7 @@ impl Visitor for Limits {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        self.copy(copied_parts(select))?;
         self.enter(joins(select), None)
     }
 
@@ -242,11 +271,72 @@ impl Visitor for Limits {
         {
             self.refuse_of_strangers(&format!("`{}`", name.value), name.span)?;
         }
+        // They stand for functions without a limit.
+        if let Expr::BinaryOp {
+            op: op @ (BinaryOperator::AtArrow | BinaryOperator::ArrowAt), ..
+        } = expr
+        {
+            self.refuse_of_strangers(&format!("`{op}`"), expr.span())?;
+        }
         self.enter(levels(expr), None)
     }
 
     fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         self.leave(levels(expr))
+    }
+}
+
+/// Parts of expressions that the planner copies for one query, apart from its order.
+fn copied_parts(select: &Select) -> u64 {
+    let mentions = Parts::of(&select.group_by).leaves
+        + Parts::of(&select.having).leaves
+        + Parts::of(&select.qualify).leaves
+        + Parts::of(&select.distinct).leaves;
+    let of_columns = longest_column(select).saturating_mul(mentions);
+    if select.named_window.is_empty() {
+        return of_columns;
+    }
+    let longest = select.named_window.iter().map(|window| Parts::of(window).all).max();
+    let of_windows = longest.unwrap_or_default();
+    of_columns.saturating_add(of_windows.saturating_mul(Parts::of(&select.projection).windows))
+}
+
+/// Parts of the longest expression that an alias of a query stands for.
+fn longest_column(select: &Select) -> u64 {
+    select.projection.iter().map(|column| Parts::of(column).all).max().unwrap_or_default()
+}
+
+/// Counts parts of expressions.
+#[derive(Default)]
+struct Parts {
+    all: u64,
+    /// Names and constants: a number stands for a column, too.
+    leaves: u64,
+    /// Functions over a window that has a name.
+    windows: u64,
+}
+
+impl Parts {
+    fn of(part: &impl Visit) -> Self {
+        let mut parts = Self::default();
+        let _ = visit(part, &mut parts);
+        parts
+    }
+}
+
+impl Visitor for Parts {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.all += 1;
+        match expr {
+            Expr::Identifier(_) | Expr::Value(_) => self.leaves += 1,
+            Expr::Function(call) if matches!(call.over, Some(WindowType::NamedWindow(_))) => {
+                self.windows += 1;
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -420,6 +510,43 @@ mod tests {
         assert_eq!(user(&sql), "");
         let in_rule = refusal(&sql, QueryOrigin::Rule);
         assert!(in_rule.starts_with("the query reads 2048 tables"), "{in_rule}");
+    }
+
+    #[test]
+    fn aliases_and_windows_that_stand_for_too_much_are_refused() {
+        let sum = vec!["b"; 400].join(" + ");
+        let mentions = vec!["a"; 2_000].join(", ");
+        let numbers = vec!["1"; 2_000].join(", ");
+        let calls = vec!["sum(b) OVER w"; 2_000].join(", ");
+        for sql in [
+            format!("SELECT {sum} AS a FROM t GROUP BY a HAVING a IN ({mentions})"),
+            format!("SELECT {sum} AS a FROM t QUALIFY a IN ({mentions})"),
+            format!("SELECT {sum} AS a FROM t GROUP BY {numbers}"),
+            format!("SELECT {sum} AS a FROM t ORDER BY {mentions}"),
+            format!("SELECT {calls} FROM t WINDOW w AS (PARTITION BY {sum})"),
+        ] {
+            for origin in [QueryOrigin::Rule, QueryOrigin::Page] {
+                let message = refusal(&sql, origin);
+                let says = "the aliases and windows of the query stand for ";
+                assert!(message.starts_with(says), "{}: {message}", &sql[sql.len() - 20..]);
+                assert!(message.ends_with("at most 1000000 are allowed"), "{message}");
+            }
+            assert_eq!(user(&sql), "");
+        }
+        let columns: Vec<String> = (0..40).map(|i| format!("{sum} + {i} AS a{i}")).collect();
+        let names: Vec<String> = (0..40).map(|i| format!("a{i}")).collect();
+        let sql = format!("SELECT {} FROM t GROUP BY {}", columns.join(", "), names.join(", "));
+        assert_eq!(refusal(&sql, QueryOrigin::Rule), "");
+    }
+
+    #[test]
+    fn operators_of_functions_without_a_limit_are_not_of_strangers() {
+        for operator in ["@>", "<@"] {
+            let sql = format!("SELECT a {operator} b FROM t");
+            let message = refusal(&sql, QueryOrigin::Rule);
+            assert_eq!(message, format!("`{operator}` is not allowed in the query of a rule"));
+            assert_eq!(user(&sql), "");
+        }
     }
 
     #[test]

@@ -198,6 +198,149 @@ fn rule_query_has_a_limit_of_memory() {
     assert!(error.starts_with("not enough memory"), "{error}");
 }
 
+/// The error of the query of a rule or of a page; empty if there is none.
+fn error_of_strangers(session: &Session, sql: &str) -> String {
+    let text = |error: Error| error.to_string();
+    let of_rule = session.rule_sql(sql).map_or_else(text, |_| String::new());
+    let of_page = session.first_rows(&Cancellation::new(), sql, 7);
+    assert_eq!(of_page.map_or_else(text, |_| String::new()), of_rule, "{sql}");
+    of_rule
+}
+
+/// A query with common table expressions each of which computes `x` from that of the one before it.
+fn levels(count: usize, x: &str, end: &str) -> String {
+    let first = "t0 AS (SELECT rank, step AS x FROM steps)".to_owned();
+    let level = |i: usize| format!("t{i} AS (SELECT rank, {x} AS x FROM t{})", i - 1);
+    let ctes: Vec<String> = std::iter::once(first).chain((1..=count).map(level)).collect();
+    format!("WITH {} SELECT x FROM t{count} {end}", ctes.join(", "))
+}
+
+#[test]
+fn expressions_of_strangers_do_not_grow_with_the_columns_that_they_mention() {
+    let session = loaded();
+    for (count, x, end) in [
+        (17, "x + x", "WHERE x > 0"),
+        (17, "x + x", "ORDER BY x LIMIT 1"),
+        (17, "x + x", "JOIN steps ON x = step"),
+        (17, "x + x", "GROUP BY x"),
+        (17, "x + x", "WHERE EXISTS (SELECT 1 FROM steps WHERE step = x)"),
+    ] {
+        let sql = levels(count, x, end);
+        let error = error_of_strangers(&session, &sql);
+        assert!(error.starts_with("the expressions of the query have "), "{end}: {error}");
+        assert!(error.contains("at most 200000 are allowed"), "{error}");
+    }
+    let union = vec!["SELECT rank FROM steps"; 250].join(" UNION ALL ");
+    let numbers: Vec<String> = (2..1_000).map(|i| i.to_string()).collect();
+    let sql = format!("SELECT rank FROM ({union}) WHERE rank NOT IN ({})", numbers.join(", "));
+    let error = error_of_strangers(&session, &sql);
+    assert!(error.starts_with("the expressions of the query have "), "{error}");
+    // What repeats nothing, or passes through no operator, may go on.
+    for (count, x, end) in
+        [(10, "x + x", "WHERE x > 0"), (40, "x + x", ""), (100, "x + 1", "WHERE x > 0")]
+    {
+        assert_eq!(error_of_strangers(&session, &levels(count, x, end)), "", "{count} {x} {end}");
+    }
+    let sums = levels(20, "sum(x) + sum(x)", "WHERE x >= 0").replace("), t", " GROUP BY rank), t");
+    let sums =
+        sums.replacen(" GROUP BY rank", "", 1).replace(") SELECT x", " GROUP BY rank) SELECT x");
+    assert_eq!(error_of_strangers(&session, &sums), "");
+}
+
+#[test]
+fn expressions_of_strangers_do_not_grow_with_their_depth() {
+    let session = loaded();
+    let nested = |count: usize, start: &str, middle: &str, end: &str| {
+        format!("SELECT {}{middle}{} AS x FROM steps", start.repeat(count), end.repeat(count))
+    };
+    for sql in [
+        nested(16, "(", "step > 0", " BETWEEN false AND true)"),
+        nested(18, "coalesce(", "step", ", rank)"),
+        nested(18, "nvl(", "step", ", rank)"),
+        nested(12, "CASE WHEN ", "step > 0", " THEN rank > 0 ELSE rank > 1 END"),
+    ] {
+        let error = error_of_strangers(&session, &sql);
+        assert!(error.starts_with("the expressions of the query have "), "{sql}: {error}");
+    }
+    let few = nested(8, "coalesce(", "step", ", rank)");
+    assert_eq!(error_of_strangers(&session, &few), "");
+}
+
+/// Columns that are replaced by what computes them add their depth.
+#[test]
+fn expressions_of_strangers_are_not_nested_more_deeply_than_their_text() {
+    let session = loaded();
+    let sum = format!("x{}", " + 1".repeat(300));
+    for end in ["", "WHERE x > 0"] {
+        let error = error_of_strangers(&session, &levels(2, &sum, end));
+        assert!(error.starts_with("the query is nested too deeply: expressions may be"), "{error}");
+        assert_eq!(error_of_strangers(&session, &levels(1, &sum, end)), "");
+    }
+}
+
+#[test]
+fn constants_of_strangers_are_short() {
+    let session = loaded();
+    let error = error_of_strangers(&session, "SELECT repeat('a', 60000) AS a FROM steps");
+    let says = "`repeat` would produce a constant of up to 60000 bytes; at most 32768 are allowed";
+    assert!(error.contains(says), "{error}");
+    let columns = |count: usize| {
+        let columns: Vec<_> =
+            (0..count).map(|i| format!("repeat('a', {}) AS a{i}", 1000 + i)).collect();
+        format!("SELECT {} FROM steps", columns.join(", "))
+    };
+    let error = error_of_strangers(&session, &columns(40));
+    assert!(error.starts_with("the query repeats constants of "), "{error}");
+    let long = format!("SELECT rank, '{}' AS a FROM steps", "a".repeat(40_000));
+    let error = error_of_strangers(&session, &long);
+    assert!(error.starts_with("the query repeats constants of "), "{error}");
+
+    let names: Vec<String> = (0..4_000).map(|i| format!("'aten::{i}'")).collect();
+    let names = names.join(", ");
+    let in_list = format!("SELECT rank FROM steps WHERE CAST(step AS VARCHAR) IN ({names})");
+    for sql in [&columns(20), &in_list, "SELECT unnest(range(0, 2000)) AS a"] {
+        assert_eq!(error_of_strangers(&session, sql), "", "{}", &sql[..sql.len().min(80)]);
+    }
+    assert!(session.sql("SELECT repeat('a', 60000) AS a FROM steps").is_ok());
+}
+
+#[test]
+fn functions_of_strangers_take_a_limited_number_of_steps() {
+    let session = loaded();
+    for (call, says) in [
+        (
+            "levenshtein(repeat('a', 30000), repeat('b', 30000))",
+            "`levenshtein` would take up to 900000000 steps; at most 16777216 are allowed",
+        ),
+        (
+            "levenshtein(repeat('a', 70000 + rank), repeat('b', 70000))",
+            "`repeat` would produce a constant",
+        ),
+        (
+            "array_has_any(range(0, 70000 + rank), range(0, 70000 + rank))",
+            "`array_has_any` would take up to 9800140001 steps for 2 rows; at most 4294967296",
+        ),
+        (
+            "list_has_all(range(0, 70000 + rank), range(70000 + rank, 0, -1))",
+            "`array_has_all` would take up to ",
+        ),
+        ("trim(repeat('a', 30000), repeat('b', 30000))", "`btrim` would take up to 900000000"),
+        ("rtrim(repeat('a', 30000), repeat('b', 30000))", "`rtrim` would take up to 900000000"),
+    ] {
+        let error = error_of_strangers(&session, &format!("SELECT {call} AS x FROM steps"));
+        assert!(error.contains(says), "{call}: {error}");
+    }
+    for call in [
+        "levenshtein('kitten', 'sitting')",
+        "levenshtein(repeat('a', 3000 + rank), 'a')",
+        "array_has_all(range(0, 1000), range(0, 1000))",
+        "trim('  x ')",
+        "rtrim('xyy', 'y')",
+    ] {
+        assert_eq!(error_of_strangers(&session, &format!("SELECT {call} AS x FROM steps")), "");
+    }
+}
+
 /// A catalog of two views, of which the second reads the first; `number` is part of the text of the first.
 fn chain(number: &str) -> Catalog {
     let x = "--! x = \"a number\"";
