@@ -1,7 +1,7 @@
-//! Events per second of traces in Perfetto's format, as a ratio to JSON of the same recording; both in the same run.
+//! Reading speed of traces in Perfetto's format, as a ratio to JSON traces of the same recordings, measured in the same process.
 //!
-//! The recordings are those of the corpus that PyTorch wrote in both formats. `cargo bench --bench pftrace -- CORPUS` says where
-//! it is; without an argument, it is `shared` beside the repository.
+//! The recordings are the corpus runs that PyTorch wrote in both formats. `cargo bench --bench pftrace -- CORPUS` sets the folder
+//! of the corpus; the default is `shared` beside the repository.
 #![allow(clippy::print_stdout, reason = "the ratio is the result")]
 
 #[path = "support/mod.rs"]
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::ThreadPoolBuilder;
 
-/// Reads a run; the number of its events.
+/// Reads a run and returns the number of its events.
 fn read(run: &Path) -> u64 {
     let dataset = ingest::read_run(run, &ingest::Options::default(), &ingest::NoProgress);
     dataset.expect("a whole trace").run.sources.iter().map(|source| source.events).sum()
@@ -28,7 +28,7 @@ fn main() {
     let corpus = corpus();
     let real = corpus.join("inputs/writers_2026/real");
     let Ok(runs) = real.read_dir() else {
-        println!("there is no corpus at {}: name its folder", corpus.display());
+        println!("there is no corpus at {}: pass its folder as an argument", corpus.display());
         return;
     };
     let mut names: Vec<_> = runs.map(|run| run.expect("a folder").file_name()).collect();

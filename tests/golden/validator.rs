@@ -1,12 +1,12 @@
-//! Our rules about the quality of traces against the six checks of PyTorch's own validator (`torch.profiler._trace_validator`,
-//! 2.15): on each trace of the corpus, and on one damaged trace per check.
+//! Compares our rules about trace quality with the six checks of PyTorch's own validator (`torch.profiler._trace_validator`,
+//! 2.15), on each trace of the corpus and on one damaged trace per check.
 //!
-//! `validator/validate.py` computed `validator/counts.json`. Known differences, which no trace of the corpus shows:
+//! `validator/validate.py` computes `validator/counts.json`. Known differences, which no trace of the corpus shows:
 //!
-//! * The validator links a kernel and its launch by `External id`, the number of an operator, and looks at the first of each
-//!   only; we link by correlation. So counts of that check differ.
-//! * It takes sequence numbers as those of the process. PyTorch counts them by thread of the forward pass, and so do we.
-//! * Of each kernel that runs when a wait for a stream is recorded it makes a violation; we count the wait once.
+//! * The validator links a kernel and its launch by `External id`, the id of an operator, and checks only the first kernel and
+//!   launch of each id; we link by correlation. So the counts of this check differ.
+//! * The validator treats sequence numbers as unique in the process. PyTorch and we count them per thread of the forward pass.
+//! * The validator reports a violation for each kernel that runs when a wait for a stream is recorded; we count the wait once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::support::rows::{Row, rows};
 
 const CHECKED: &str = "validator: traces";
 
-/// A check, the column that counts the same, and the rules that tell it.
+/// A check of the validator, the column that counts the same flaws, and the rules that report them.
 struct Check {
     name: &'static str,
     column: &'static str,
@@ -54,7 +54,7 @@ const CHECKS: [Check; 6] = [
         codes: &["TQ017"],
         has_same_counts: true,
     },
-    // TQ006 tells that no collective has a description, TQ017 that some have none.
+    // TQ006 reports that no collective has a description, TQ017 that some have none.
     Check {
         name: "_check_nccl_metadata",
         column: "bare_collective_count",
@@ -73,7 +73,7 @@ const CHECKS: [Check; 6] = [
 const EXCEPTIONS: [(&str, &str, &str); 1] = [(
     "_check_backward_seq_id_uniqueness",
     "inputs/writers_2026/pg_kineto",
-    "our demo writes a number into the events of AccumulateGrad, where PyTorch writes none; we take none from them",
+    "our demo writes a sequence number into the events of AccumulateGrad, where PyTorch writes none; we ignore it",
 )];
 
 const COUNTS: &str = include_str!("validator/counts.json");
@@ -101,7 +101,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// The counts of the checks by rank, with the file of the rank.
+/// Returns the counts of the checks for each rank, with the file of the rank.
 fn counted(run: &Run) -> Vec<Row> {
     let query = "SELECT r.file, l.*, coalesce(t.early_count, 0) AS early_count
         FROM trace_links l
@@ -146,7 +146,7 @@ fn traces_agree(folder: &str, files: &BTreeMap<String, Value>) {
     assert!(differences.is_empty(), "\n{}", harness::first_lines(&differences));
 }
 
-/// Returns whether an event has these values.
+/// Returns whether an event has all `wanted` values.
 fn matches(event: &Value, wanted: &Map<String, Value>) -> bool {
     wanted.iter().all(|(key, value)| match value.as_object() {
         Some(inside) => event.get(key).is_some_and(|event| matches(event, inside)),
@@ -154,7 +154,7 @@ fn matches(event: &Value, wanted: &Map<String, Value>) -> bool {
     })
 }
 
-/// The trace with the change of an entry of `breaks.json`.
+/// Returns a trace with the change that an entry of `breaks.json` describes.
 fn damaged(change: &Value) -> Value {
     let path: PathBuf = corpus().join(change["trace"].as_str().unwrap());
     let text = flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap());
@@ -181,7 +181,7 @@ fn damaged_traces_are_told_by_the_rule_of_their_check() {
     assert_eq!(changes.as_array().unwrap().len(), CHECKS.len());
     for change in changes.as_array().unwrap() {
         let name = change["check"].as_str().unwrap();
-        assert!(broken[name][name].as_u64() > Some(0), "{name}: the validator does not tell it");
+        assert!(broken[name][name].as_u64() > Some(0), "{name}: the validator does not report it");
         let folder = tempfile::tempdir().unwrap();
         let path: &Path = &folder.path().join("trace.json");
         std::fs::write(path, damaged(change).to_string()).unwrap();

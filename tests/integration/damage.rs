@@ -85,7 +85,7 @@ fn wrong_durations_and_far_events_change_nothing() {
     assert_eq!(judgement(report), expected);
 }
 
-/// A kernel without an end, on the stream of the others.
+/// Adds a kernel without an end to the stream of the other kernels.
 #[test]
 fn kernel_over_all_others_of_its_stream_changes_nothing() {
     let whole = with_edited(|_| ()).run(&["check", "run", "-f", "json"]);
@@ -114,7 +114,7 @@ fn kernel_over_all_others_of_its_stream_changes_nothing() {
 
 #[test]
 fn kernel_of_a_thousand_seconds_is_told() {
-    // On a stream of its own: another one of its stream would show that its times are wrong.
+    // The kernel is alone on its stream. Other kernels on the stream would show that its times are wrong.
     let sandbox = with_edited(|events| {
         let kernel = kernels(events).next().unwrap();
         kernel["dur"] = json!(1e9);

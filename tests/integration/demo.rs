@@ -98,10 +98,10 @@ fn healthy_run_has_no_findings() {
         let report = check(Bottleneck::None, 2, seed);
         let report = &report.report;
         assert_eq!(report.headline.findings, 0, "{:?}", report.headline.text);
-        // A profiler trace says nothing of what only an agent on the machine samples; this one has no hardware counters
-        // (GU008 to GU011), no stacks, no all_to_all, no marks of a trainer, no overhead of the profiler, and no work of the GPU
-        // before its first step (TQ002) either. Its product with the vocabulary is simulated faster than the data sheet of the
-        // device allows (KN002). No memory snapshot is beside it.
+        // A profiler trace does not contain metrics that an agent on the machine samples. This trace also has no hardware counters
+        // (GU008 to GU011), no stacks, no all_to_all, no trainer markers, no profiler overhead, and no GPU work before its first
+        // step (TQ002). Its matmul with the vocabulary is simulated faster than the data sheet of the device allows (KN002). The run
+        // has no memory snapshot.
         let unsaid = [
             "CM011", "GU006", "GU007", "GU008", "GU009", "GU010", "GU011", "IN007", "IN010",
             "KN002", "MM012", "MM013", "MM014", "MM020", "MM021", "MM025", "MM027", "OP005",

@@ -1,4 +1,4 @@
-//! Rules on hardware counters and clocks, on a recording that PyTorch's own writer wrote (`tests/fixtures/counters`).
+//! Rules on hardware counters and clocks, tested on a recording of PyTorch's own writer (`tests/fixtures/counters`).
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ fn counters_of_pytorch_make_their_rules_fire() {
         [
             "DRAM-bound at 92 % of peak for 30.8 % of the time",
             "Matmuls run with tensor cores idle: 2 % of their peak",
-            "The GPU is throttled: 57.1 % of the time it works below its base clock",
+            "The GPU is throttled: its clock is below the base clock for 57.1 % of the busy time",
             "While the GPU is busy, 40 % of its SMs have work",
         ]
     );
@@ -57,9 +57,9 @@ fn rules_are_unknown_without_counters() {
     let mut reasons: Vec<_> =
         texts(unknown, "code").into_iter().zip(texts(unknown, "reason")).collect();
     reasons.sort_unstable();
-    let no_counters = "the steps hold no samples of the counters of tensor cores, DRAM or SMs in percent of their peak: record with \
+    let no_counters = "the steps contain no samples of tensor core, DRAM or SM counters in percent of their peak: record with \
                        PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)";
-    let no_clocks = "the trace holds no samples of the clock of the SMs: record with CuspyConfig(enable_environment_counters=True) \
+    let no_clocks = "the trace contains no samples of the SM clock: record with CuspyConfig(enable_environment_counters=True) \
                      (PyTorch 2.15, see docs/recording.md)";
     let expected = [
         ("GU008", no_counters),
@@ -70,16 +70,17 @@ fn rules_are_unknown_without_counters() {
     assert_eq!(reasons, expected);
 }
 
-/// What of the counters is missing decides the reason.
+/// The reason names the missing counter.
 #[test]
 fn rules_are_unknown_without_their_counter() {
-    let recorded = GzDecoder::new(&recording()[..]);
+    let recording = recording();
+    let recorded = GzDecoder::new(&recording[..]);
     let trace: Value = serde_json::from_reader(recorded).unwrap();
     for (lost, code, reason) in [
         ("sm__pipe_tensor", "GU008", "the tensor cores were not sampled"),
         ("HBM BW", "GU009", "DRAM was not sampled"),
         ("SM Active", "GU010", "the SMs were not sampled"),
-        ("SM Clock", "GU011", "no samples of the clock of the SMs"),
+        ("SM Clock", "GU011", "no samples of the SM clock"),
     ] {
         let mut trace = trace.clone();
         let is_kept = |event: &Value| event["ph"] != "C" || !event.to_string().contains(lost);

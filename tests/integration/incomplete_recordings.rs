@@ -1,5 +1,5 @@
-//! Incomplete or distorted recordings: the profiler lost work of the GPU, or added time to it. What is missing is told, and predicts
-//! nothing.
+//! Incomplete or distorted recordings: the profiler lost GPU work, or added time to it. Rules report the missing work, and no
+//! prediction includes it.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,12 +15,12 @@ use trace_demo::{Bottleneck, Options, write_run};
 use crate::support::corpus::corpus;
 use crate::support::rows::text_rows;
 
-/// A run of six steps on one rank, with the events that `keep` keeps.
+/// Returns a run of six steps on one rank, with only the events that `keep` accepts.
 fn damaged(keep: impl Fn(&Value) -> bool) -> (TempDir, Run, Report) {
     edited(|events| events.retain(&keep))
 }
 
-/// That run with the work of the GPU so much later, in microseconds.
+/// Returns that run with the GPU work moved by `by_us` microseconds.
 fn moved(by_us: f64) -> (TempDir, Run, Report) {
     edited(|events| {
         for event in events.iter_mut().filter(|event| is_of_device(event)) {
@@ -58,7 +58,7 @@ fn is_of_device(event: &Value) -> bool {
         .any(|c| event["cat"] == **c)
 }
 
-/// The start of an event; 0 without one.
+/// Returns the start of an event; 0 if it has none.
 fn time_us(event: &Value) -> f64 {
     event["ts"].as_f64().unwrap_or_default()
 }
@@ -71,7 +71,7 @@ fn has_gain(report: &Report) -> bool {
     report.findings.iter().any(|finding| finding.gain.high_pct.is_some_and(|pct| pct > 0.0))
 }
 
-/// When the steps of that run begin.
+/// Returns the starts of the steps of that run, in us.
 fn marks() -> Vec<f64> {
     let folder = tempfile::tempdir().unwrap();
     let options =
@@ -117,7 +117,7 @@ fn steps_whose_kernels_were_lost_leave_the_window() {
         );
         let counted = counted_steps(&run);
         assert!(counted.len() >= 2 && counted.len() < all.len(), "{name}: {counted:?}");
-        // What is left is judged as in the whole recording.
+        // The remaining steps lead to the same result as the whole recording.
         let (ours, expected) = (busy_ratio(&run), busy_ratio(&whole_run));
         assert!((ours - expected).abs() < 0.05, "{name}: {ours}, not {expected}");
         assert_eq!(report.headline.first, whole.headline.first, "{name}");
@@ -153,7 +153,8 @@ fn recordings_that_lost_most_work_predict_nothing() {
     assert_eq!(report.headline.gain_high_pct, None);
 }
 
-/// Steps of 9 ms, each with one launch of a graph, and these kernels of it: start after the launch and duration in us.
+/// Returns a run of steps of 9 ms, each with one launch of a graph. `kernels` returns the kernels of a step: start after the launch
+/// and duration, both in us.
 fn graph_steps(steps: i64, kernels: impl Fn(i64) -> Vec<(f64, f64)>) -> (TempDir, Run, Report) {
     let mut events = Vec::new();
     let mut push = |cat: &str, name: &str, tid: i64, ts: f64, dur: f64, args: Value| {
@@ -183,7 +184,7 @@ fn graph_steps(steps: i64, kernels: impl Fn(i64) -> Vec<(f64, f64)>) -> (TempDir
     judged(folder)
 }
 
-/// AMD-AGI/TraceLens#728: a profiler that traces the nodes of a graph leaves equal gaps between them.
+/// AMD-AGI/TraceLens#728: a profiler that traces the nodes of a graph adds equal gaps between the nodes.
 #[test]
 fn gaps_between_the_nodes_of_traced_replays_are_no_gain() {
     let equal = |_| (0..400).map(|node| (21.6 * f64::from(node), 16.0)).collect();
@@ -203,7 +204,7 @@ fn gaps_between_the_nodes_of_traced_replays_are_no_gain() {
     assert!(!codes(&report).contains(&"TQ016"), "{:?}", codes(&report));
 }
 
-/// AMD-AGI/Hyperloom#1121: under replay, only one of several replays is recorded.
+/// AMD-AGI/Hyperloom#1121: the profiler records only one of several replays.
 #[test]
 fn replays_of_which_one_in_ten_was_recorded_are_no_idle_time() {
     let of_step = |step: i64| {
@@ -219,7 +220,7 @@ fn replays_of_which_one_in_ten_was_recorded_are_no_idle_time() {
     assert!(!codes(&report).contains(&"GU001"), "{:?}", codes(&report));
 }
 
-/// sgl-project/sglang#31545: kernels arrive in one burst after the marks of the steps.
+/// sgl-project/sglang#31545: all kernels are recorded in one burst after the step annotations.
 #[test]
 fn kernels_in_a_burst_after_the_steps_predict_nothing() {
     let burst = |step: i64| {

@@ -68,8 +68,8 @@ const GUARDED: &[(&str, &[&str])] = &[
 const NOT_PUBLISHED: &[&str] = &["cluster", "fuzz-targets", "python"];
 
 /// Files of `ingest` that may name the modules of Kineto, below `src/`: the list of formats, the fallback for files of no known
-/// format, Composer, whose files are Chrome traces, Perfetto, whose events become those of Chrome traces, and what copies
-/// parts of Chrome traces.
+/// format, Composer, whose files are Chrome traces, Perfetto, whose events are converted to Chrome trace events, and the code
+/// that copies parts of Chrome traces.
 const USERS_OF_KINETO: &[&str] = &[
     "formats/composer/",
     "formats/kineto/",

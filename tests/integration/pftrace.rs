@@ -1,5 +1,5 @@
-//! Runs that PyTorch wrote as JSON and in Perfetto's format: they lead to the same verdicts and numbers, apart from what the second
-//! writer does not write (`docs/pftrace.md`).
+//! Runs that PyTorch wrote as JSON and in Perfetto's format. Both lead to the same verdicts and numbers, apart from the data that
+//! `.pftrace` lacks (`docs/pftrace.md`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use trace_advisor::{Report, Run, default_rules};
 use crate::support::corpus::corpus;
 use crate::support::rows::text_rows;
 
-/// Runs of the corpus that PyTorch 2.15 wrote again.
+/// Runs of the corpus that PyTorch 2.15 also wrote in Perfetto's format.
 const RUNS: [&str; 5] =
     ["cuda_event_sync", "diff_test", "h100_qwen", "resnet50_workers0", "two_ranks"];
 
-/// What PyTorch's writer leaves out of `.pftrace`. A verdict that needs it is unknown.
+/// Capabilities that PyTorch's `.pftrace` files lack. A verdict that needs one of them is unknown.
 const LACKS: [&str; 5] = [
     "copy_directions",
     "device_properties",
@@ -22,9 +22,10 @@ const LACKS: [&str; 5] = [
     "memory_events",
 ];
 
-/// A number may differ by this share of itself, and a gain by this share of a step: overlaps on a stream are cut, and times of
-/// traces without `baseTimeNanoseconds` are rounded to a quarter of a microsecond.
+/// Maximum relative difference of a number. Overlaps on a stream are cut, and times of traces without `baseTimeNanoseconds` are
+/// rounded to a quarter of a microsecond.
 const MAX_NUMBER_RATIO: f64 = 0.01;
+/// Maximum difference of a gain, in percent of a step.
 const MAX_GAIN_PCT: f64 = 0.5;
 
 /// A rule whose verdict or number differs on a run, with the reason.
@@ -34,7 +35,7 @@ struct Difference {
     why: &'static str,
 }
 
-/// Verdicts and numbers that differ for another reason than a missing kind of data.
+/// Verdicts and numbers that differ for a reason other than missing data.
 const DIFFERENCES: &[Difference] = &[
     Difference {
         run: "diff_test",
@@ -78,7 +79,7 @@ fn report(path: &Path) -> Report {
     Run::open(path).unwrap().check(&default_rules()).unwrap()
 }
 
-/// The verdict of each rule: a severity, pass or unknown.
+/// Returns the verdict of each rule: a severity, pass or unknown.
 fn verdicts(report: &Report) -> BTreeMap<&str, String> {
     let findings = report.findings.iter().map(|f| (f.code.as_str(), format!("{:?}", f.severity)));
     let passed = report.passed.iter().map(|code| (code.as_str(), "pass".to_owned()));
@@ -86,7 +87,7 @@ fn verdicts(report: &Report) -> BTreeMap<&str, String> {
     findings.chain(passed).chain(unknown).collect()
 }
 
-/// Returns whether a rule is unknown for want of something that the writer leaves out.
+/// Returns whether a rule is unknown because it needs data that `.pftrace` lacks.
 fn lacks_data(report: &Report, code: &str) -> bool {
     let rule = report.unknown.iter().find(|rule| rule.code == code);
     rule.is_some_and(|rule| rule.needs.iter().any(|need| LACKS.contains(&need.as_str())))
@@ -142,13 +143,13 @@ fn pftrace_holds_the_rows_of_json() {
     }
 }
 
-/// Rules that need what the writer leaves out, but pass where other data decides, with the reason.
+/// Rules that need data that `.pftrace` lacks, but pass if other data decides, with the reason.
 const PASSES_WITHOUT: [(&str, &str); 2] = [
     ("KN003", "chains in less than 1 % of the window gain nothing, whatever the GPU can do"),
     ("PR001", "a kernel that uses tensor cores shows that the GPU has them"),
 ];
 
-/// A verdict that needs what the writer leaves out is never a pass.
+/// Checks that no rule passes if it needs data that `.pftrace` lacks.
 fn assert_that_lacks_never_pass(path: &Path) {
     let run = Run::open(path).unwrap();
     let held = text_rows(&run, "SELECT DISTINCT capability FROM capabilities");
@@ -171,7 +172,7 @@ fn assert_that_lacks_never_pass(path: &Path) {
         let code = &rule.code;
         assert!(!passed.contains(code), "{}: {code} passes without {lacking:?}", path.display());
     }
-    assert!(checked >= 10, "{checked} rules need what the writer leaves out");
+    assert!(checked >= 10, "{checked} rules need data that the writer leaves out");
 }
 
 #[test]
@@ -206,7 +207,7 @@ fn the_recording_of_the_fixtures_is_the_same_in_both_formats() {
         assert!(!found.is_empty(), "{query}");
         assert_eq!(found, text_rows(&json, query), "{query}");
     }
-    // The same moment of the calendar.
+    // Both formats have the same absolute time.
     let start = "SELECT (min(k.ts_ns) + min(r.base_time_ns)) / 1000 FROM kernels k JOIN ranks r ON r.rank = k.rank";
     assert_eq!(text_rows(&pftrace, start), text_rows(&json, start));
 }

@@ -1,5 +1,5 @@
-//! Runs that both of PyTorch's trace writers wrote: Kineto, and Cuspy of torch 2.15. They lead to the same verdicts and numbers,
-//! apart from what Cuspy does not write (`docs/writers.md`).
+//! Runs that both of PyTorch's trace writers wrote: Kineto, and Cuspy of torch 2.15. Both lead to the same verdicts and numbers,
+//! apart from the data that Cuspy omits (`docs/writers.md`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,8 +44,9 @@ const NUMBERS: &[Difference] = &[
 const RUNS: [&str; 5] =
     ["cuda_event_sync", "diff_test", "h100_qwen", "resnet50_workers0", "two_ranks"];
 
-/// A number may differ by this share of itself, and a gain by this share of a step: times are rounded.
+/// Maximum relative difference of a number, because times are rounded.
 const MAX_NUMBER_RATIO: f64 = 0.001;
+/// Maximum difference of a gain, in percent of a step.
 const MAX_GAIN_PCT: f64 = 0.02;
 
 /// Tables whose rows must not depend on the writer.
@@ -73,7 +74,7 @@ fn cuspy(run: &str) -> PathBuf {
     corpus().join("inputs/writers_2026/real").join(run).join("cuspy")
 }
 
-/// What PyTorch 2.15 wrote of a program with a graph on three streams, see `tests/fixtures/writers/README.md`.
+/// Returns the path of a trace that PyTorch 2.15 wrote of a program with a graph, see `tests/fixtures/writers/README.md`.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/writers").join(name)
 }
@@ -82,7 +83,7 @@ fn report(path: &Path) -> Report {
     Run::open(path).unwrap().check(&default_rules()).unwrap()
 }
 
-/// The verdict of each rule: a severity, pass or unknown.
+/// Returns the verdict of each rule: a severity, pass or unknown.
 fn verdicts(report: &Report) -> BTreeMap<&str, String> {
     let findings = report.findings.iter().map(|f| (f.code.as_str(), format!("{:?}", f.severity)));
     let passed = report.passed.iter().map(|code| (code.as_str(), "pass".to_owned()));
@@ -148,14 +149,14 @@ fn replays_with_marks_name_the_module_that_takes_most() {
         assert!(!report.findings.iter().any(|f| f.code == "TQ009"), "{name}: lanes are no streams");
         let replays = report.findings.iter().find(|f| f.code == "TQ013").unwrap();
         assert!(
-            replays.message.contains("`layers.0.feed_forward` takes most"),
+            replays.message.contains("`layers.0.feed_forward` takes the most"),
             "{}",
             replays.message
         );
     }
     let plain = report(&fixture("plain.json.gz"));
     let replays = plain.findings.iter().find(|f| f.code == "TQ013").unwrap();
-    assert!(!replays.message.contains("takes most"), "{}", replays.message);
+    assert!(!replays.message.contains("takes the most"), "{}", replays.message);
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn predictions_follow_the_edges_of_a_graph() {
     assert!(!without.iter().any(|row| row.starts_with("graph_order")), "{without:?}");
 }
 
-/// Two ranks that communicate, with Kineto's names of copies and with Cuspy's.
+/// The runs have two ranks that communicate; one run has Kineto's names of copies, the other Cuspy's.
 #[test]
 #[ignore = "needs ADVISOR_CORPUS"]
 fn copies_fire_the_same_rules_under_both_names() {

@@ -59,7 +59,7 @@ def test_traces_are_written_where_nobody_else_can_write(tmp_path):
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_traces_that_the_profiler_compresses_are_read(tmp_path, is_late):
-    """PyTorch's Cuspy adds the ending `.gz` to the path, and may write when it is asked to."""
+    """Cuspy appends `.gz` to the path, and may write the file only in wait_for_exports()."""
 
     class Cuspy:
         def export_chrome_trace(self, path):

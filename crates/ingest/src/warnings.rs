@@ -25,7 +25,7 @@ issues! {
     MissingDuration = "missing-duration", "complete events (ph X) without a duration were dropped";
     BadTime = "bad-time", "events whose ts or dur is missing, not a number, or too large were dropped";
     FarEvent = "far-event", "events were dropped because they are more than 6 days from most others, or because their durations add up to years";
-    EnclosingWork = "enclosing-work", "kernels and copies that are as long as most of the work of their stream and enclose ten others of it were dropped: a stream runs one thing after the other, so their times are wrong";
+    EnclosingWork = "enclosing-work", "kernels and copies that last for at least half of the time of their stream and enclose ten others on it were dropped: a stream runs one activity at a time, so their times are wrong";
     BadNumber = "bad-number", "arguments that should be numbers are not: treated as missing";
     NumberOutOfBounds = "number-out-of-bounds",
         "numbers that no device can reach (sizes above 16 TiB, counts above 10^12, percentages above 100, negative amounts): treated as missing";
@@ -82,26 +82,26 @@ issues! {
     SharedCorrelation = "shared-correlation",
         "calls of several processes share correlation ids: device work was linked to none where times, kinds and devices leave several processes";
     TruncatedPackets = "truncated-packets",
-        "the trace ends in the middle of a packet, or is damaged there: only the packets before were read; copy or record the file again";
-    MalformedPacket = "malformed-packet", "packets, or parts of them, that are no valid protocol buffers were skipped";
-    DamagedBundle = "damaged-bundle", "compressed packets that are cut or damaged: only the packets before were read";
+        "the trace ends in the middle of a packet, or is damaged there: only the packets before that point were read; copy or record the file again";
+    MalformedPacket = "malformed-packet", "packets, or parts of packets, that are not valid protocol buffers were skipped";
+    DamagedBundle = "damaged-bundle", "compressed packets are cut or damaged: only the packets before that point were read";
     ZstdPackets = "zstd-packets", "packets that are compressed with zstd were not read: record without compression";
     LostPackets = "lost-packets",
         "packets were lost while the trace was recorded, and events that refer to them were dropped: record with a larger buffer";
     MissingDeclaration = "missing-declaration",
-        "events refer to names or to other events that the trace does not hold: they were read without";
-    ManyDeclarations = "many-declarations", "declarations of names, tracks, counters and edges of graphs beyond any usual number were dropped";
-    UnknownClock = "unknown-clock", "times on clocks that the trace does not relate to its own: these events were dropped";
-    ClockWentBack = "clock-went-back", "readings of clocks that went back were left out: times on these clocks may be off";
-    UnknownTrack = "unknown-track", "events on tracks that the trace does not describe: their process is unknown";
-    DeepArgument = "deep-argument", "arguments that are nested too deeply, or not plain values, were left out";
-    IncrementalCounter = "incremental-counter", "samples of counters that are written as differences, or without a value, were dropped";
-    UnmatchedEnd = "unmatched-end", "ends of slices that did not begin were dropped";
+        "events refer to names or to other events that the trace does not contain: the events were read without them";
+    ManyDeclarations = "many-declarations", "the trace declares more names, tracks, counters or edges of graphs than any usual trace: the excess was dropped";
+    UnknownClock = "unknown-clock", "events have times on clocks that the trace does not relate to its own clock: these events were dropped";
+    ClockWentBack = "clock-went-back", "readings of clocks that went back were dropped: times on these clocks may be off";
+    UnknownTrack = "unknown-track", "events are on tracks that the trace does not describe: their process is unknown";
+    DeepArgument = "deep-argument", "arguments that are nested too deeply, or are not plain values, were dropped";
+    IncrementalCounter = "incremental-counter", "counter samples that are written as differences, or without a value, were dropped";
+    UnmatchedEnd = "unmatched-end", "ends of slices without a begin were dropped";
     OperatorTimesOnDevice = "operator-times-on-device",
         "operators have times on the device, measured between two events before and after each (torch before 1.8): they may include waits of the device for the host";
 }
 
-/// Code of the warning about a trace that holds the same recording as another one.
+/// Code of the warning about a trace of the same recording as another trace.
 pub(crate) const SECOND_COPY: &str = "second-copy";
 
 /// The warnings of a run as rows of `reading_warnings`.

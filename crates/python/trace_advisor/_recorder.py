@@ -23,9 +23,9 @@ TRACE_SUFFIX = ".pt.trace.json.gz"
 GZIP_LEVEL = 3
 # Steps that the profiler runs for before it keeps events.
 WARMUP_STEPS = 2
-# What records the device and writes the trace: Cuspy where it can, else Kineto.
+# Trace writers. "auto" is Cuspy if it can record, otherwise Kineto.
 WRITERS = ("auto", "kineto", "cuspy")
-# Options of the profiler that choose the writer, too.
+# Options of the profiler that also select the writer.
 WRITER_OPTIONS = ("activities", "experimental_config")
 
 
@@ -50,7 +50,7 @@ def _time_when_devices_are_done():
 
 
 def warn(message, kind="warning"):
-    """Prints a warning on stderr, or a note; never raises."""
+    """Prints a warning or a note on stderr; never raises."""
     try:
         sys.stderr.write(f"{kind}: trace-advisor: {message}\n")
         sys.stderr.flush()
@@ -151,12 +151,12 @@ def process_rank():
 
 
 def cuspy_problem():
-    """Why Cuspy, the second trace writer of PyTorch, cannot record this process; None if it can."""
+    """Returns why Cuspy, PyTorch's second trace writer, cannot record this process; None if it can."""
     import torch
 
     if not hasattr(torch.profiler, "CuspyConfig"):
         return f"PyTorch {torch.__version__} does not have Cuspy"
-    # Asking whether there is a GPU would initialize CUDA.
+    # Looking for a GPU would initialize CUDA.
     if not torch.version.cuda or not torch.cuda.is_initialized():
         return "Cuspy records NVIDIA GPUs, and the program uses none"
     if importlib.util.find_spec("cupti") is None:
@@ -165,16 +165,16 @@ def cuspy_problem():
 
 
 def cuspy_activities():
-    """The option `activities` that makes a profiler use Cuspy."""
+    """Returns the option `activities` that makes a profiler use Cuspy."""
     from torch.profiler import CuspyConfig, ProfilerActivity, ProfilerActivityConfig
 
     return [ProfilerActivity.CPU, {ProfilerActivity.CUDA: ProfilerActivityConfig(profiler_configs=[CuspyConfig()])}]
 
 
 def open_exported(profiler, path):
-    """Opens the trace that a profiler wrote to a path. Cuspy compresses it, and adds the ending for that."""
+    """Opens the trace that a profiler wrote to a path. Cuspy compresses the trace and appends `.gz` to the path."""
     wait_for_exports = getattr(profiler, "wait_for_exports", None)
-    if wait_for_exports is not None:  # Cuspy may write it later.
+    if wait_for_exports is not None:  # Cuspy may write the trace later.
         wait_for_exports()
     if os.path.exists(path):
         return open(path, "rb")
@@ -247,7 +247,8 @@ class Recorder:
 
     `step()` ends a step; the first one is step 0. The profiler exists only around the recorded steps.
     `on_end(recorder)` is called once, when the recording is over. Nothing here raises: `problem` says why there is no
-    trace. `used_writer` is what records, kineto or cuspy, and `writer_reason` why it is not Cuspy; None before the start.
+    trace. `used_writer` is the writer that records, "kineto" or "cuspy", and `writer_reason` says why Cuspy does not
+    record. Both are None before the start.
     """
 
     def __init__(
@@ -337,7 +338,7 @@ class Recorder:
         self._profiler = self._started_with_cuspy(profile) or self._started(profile)
 
     def _started_with_cuspy(self, profile):
-        """A profiler that records with Cuspy; None, with the reason, if it cannot, or should not."""
+        """Starts a profiler with Cuspy. Returns None if Cuspy was not chosen, or cannot record: see `writer_reason`."""
         if self.writer == "kineto" or any(name in self.options for name in WRITER_OPTIONS):
             return None
         self.writer_reason = cuspy_problem()
@@ -347,13 +348,13 @@ class Recorder:
         try:
             profiler = self._created(profile, activities=cuspy_activities())
             self._begin(profiler)
-            # It says whether it could start only in this object, and in a message of its log.
+            # Only this object and a log message show whether Cuspy could start.
             if getattr(getattr(profiler, "_cuspy_profiler_observer", None), "available", True):
                 return profiler
             self.writer_reason = "Cuspy did not start: CUPTI is not available to it"
         except Exception as error:
             self.writer_reason = f"Cuspy did not start: {type(error).__name__}: {error}"
-        # What it has begun would keep Kineto from starting. A profiler that never began cannot be stopped.
+        # A partly started Cuspy would keep Kineto from starting. stop() raises if the profiler never started.
         if profiler is not None:
             profiler.on_trace_ready = None
             with contextlib.suppress(Exception):

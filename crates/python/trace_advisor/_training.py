@@ -24,9 +24,10 @@ class TrainingRecorder:
         timeout_s: how many seconds rank 0 waits for the traces of the other ranks.
         on_report: called with the report, on rank 0.
         rules, select, ignore, baseline: options of `Run.check`.
-        writer: what records the GPU and writes the trace: "cuspy" (PyTorch 2.15, NVIDIA GPUs, with the package
-            cupti-python), "kineto", or "auto", which is Cuspy where it can record and Kineto elsewhere. A note on stderr
-            says which, and why. If profiler_options name `activities` or `experimental_config`, these choose it.
+        writer: PyTorch's trace writer: "cuspy" (PyTorch 2.15, NVIDIA GPUs, with the package cupti-python), "kineto", or
+            "auto", which is Cuspy if it can record and Kineto otherwise. A note on stderr names the writer, and the
+            reason if it is not Cuspy. The profiler_options `activities` and `experimental_config` select the writer
+            themselves; with them, `writer` must be "auto".
         profiler_options: options of `torch.profiler.profile`, such as `with_stack=True`, which gives source lines but
             makes steps longer. By default, shapes and memory are recorded.
 
@@ -106,7 +107,7 @@ class TrainingRecorder:
 
 
 def _tell_writer(recorder):
-    """Says which writer of PyTorch recorded, and why not Cuspy. One rank speaks for all."""
+    """Prints which of PyTorch's writers recorded, and the reason if it is not Cuspy. Only rank 0 prints."""
     if recorder.folder.rank != 0 or recorder.used_writer is None:
         return
     name, reason = recorder.used_writer.capitalize(), recorder.writer_reason

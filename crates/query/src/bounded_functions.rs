@@ -1,6 +1,6 @@
 //! Functions whose result may be much longer than their arguments, with a limit: `lpad('x', 2147483647)` would take all
 //! memory, and a program that cannot get memory ends. Functions whose time grows with the product of the lengths of their
-//! arguments have a limit, too: a query cannot be canceled within a batch of rows, or while it is planned.
+//! arguments also have a limit, because a query cannot be canceled within a batch of rows or while it is planned.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ const MAX_VALUE_BYTES: u64 = 16 << 20;
 /// Bytes of the values of one batch of rows.
 const MAX_BATCH_BYTES: u64 = 256 << 20;
 
-/// Steps of the functions of strangers for one batch of rows, some seconds.
+/// Maximum steps of a function in an untrusted query for one batch of rows. They take some seconds.
 const MAX_BATCH_STEPS: u64 = 1 << 32;
 
-/// The same for constant arguments, some hundredths of a second: a query may have thousands of such calls, and they are
-/// computed while it is planned.
+/// Maximum steps of a function with constant arguments in an untrusted query. They take some hundredths of a second: a query may
+/// have thousands of such calls, and the planner computes them.
 const MAX_CONSTANT_STEPS: u64 = 1 << 24;
 
 /// Bytes of an element of a list.
@@ -52,7 +52,7 @@ enum Growth {
     Replace,
     /// The lengths of all arguments together: a chain of subqueries may double a text each time.
     Sum,
-    /// `levenshtein(text, text)`: the result is short, but takes as many steps as the product of both lengths.
+    /// `levenshtein(text, text)`: the result is short, but the number of steps is the product of both lengths.
     Steps,
 }
 
@@ -76,20 +76,21 @@ const FUNCTIONS: [(&str, Growth); 17] = [
     ("rtrim", Growth::Steps),
 ];
 
-/// Limits that depend on the writer of a query.
+/// Limits that depend on who wrote a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FunctionLimits {
-    /// Bytes of a result of constant arguments, which other rows repeat.
+    /// Maximum bytes of the result of a function with constant arguments. Each row may repeat it.
     constant_bytes: u64,
     constant_steps: u64,
     batch_steps: u64,
 }
 
 impl FunctionLimits {
-    /// The person who runs a query may wait for it, and can end the program.
+    /// Limits of queries of the person who runs the program, who may wait for them and can end the program.
     pub(crate) const OF_USERS: Self =
         Self { constant_bytes: MAX_VALUE_BYTES, constant_steps: u64::MAX, batch_steps: u64::MAX };
 
+    /// Limits of untrusted queries.
     pub(crate) const OF_STRANGERS: Self = Self {
         constant_bytes: MAX_CONSTANT_BYTES,
         constant_steps: MAX_CONSTANT_STEPS,
@@ -218,7 +219,7 @@ impl Bounded {
 }
 
 impl Growth {
-    /// An upper bound for the bytes of the result in each row, or for the steps.
+    /// Returns an upper bound of the bytes of the result in each row, or of the steps.
     fn amount(self, args: &[ColumnarValue], rows: usize) -> Result<Box<dyn Fn(usize) -> u64>> {
         let number = |at: usize| args.get(at).map_or(Ok(Numbers::Same(0)), numbers);
         let length = |at: usize| args.get(at).map_or(Ok(Numbers::Same(0)), lengths);

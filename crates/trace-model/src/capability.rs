@@ -108,7 +108,7 @@ capabilities! {
         "the sizes of launches were not recorded", Provider::Program;
     KernelOccupancy = "kernel_occupancy", "an estimate of the occupancy of kernels",
         "the occupancy of kernels was not recorded", Provider::Program;
-    CopyDirections = "copy_directions", "where copies of a device read and write",
+    CopyDirections = "copy_directions", "the directions of device copies",
         "the directions of copies were not recorded", Provider::Setting("export_chrome_trace(\"trace.json.gz\")");
     DeviceProperties = "device_properties", "memory size, multiprocessors and architecture of devices",
         "the properties of the GPU are not in the trace", Provider::Program;

@@ -42,10 +42,10 @@ pub(crate) struct DeviceConstraints {
     pub(crate) launches: Vec<Submission>,
     /// The activity on the same stream that ended last before this one; [`NO_INDEX`] for the first.
     pub(crate) previous: Vec<u32>,
-    /// Edges between nodes of one replay of a graph: source, and the activity that starts after it.
+    /// Edges between nodes of a graph replay: the source, and the activity that starts after it.
     pub(crate) graph_edges: Vec<(u32, u32)>,
-    /// Activities whose edges are all known. They follow these, not the one before on their stream, which the executor of the
-    /// graph chose.
+    /// Activities whose graph edges are all known. They follow these edges, not the previous activity on their stream, because the
+    /// executor of the graph chose the stream.
     pub(crate) has_own_order: Vec<bool>,
     /// Recorded waits of a stream: source, and the activity that starts after it.
     pub(crate) stream_waits: Vec<(u32, u32)>,
@@ -104,8 +104,8 @@ impl DeviceConstraints {
         device
     }
 
-    /// Adds the edges between nodes of graphs. One whose nodes overlap in the recording cannot have held its target, and one
-    /// from outside of the window is not known: such a target may have followed others on its stream.
+    /// Adds the edges between graph nodes. Edges whose nodes overlap in the recording, or whose source is outside of the window, are
+    /// left out. Their targets keep the order of their stream.
     fn add_graph_edges(&mut self, events: &RankEvents) {
         let activities = &events.activities;
         self.has_own_order = vec![false; activities.len()];

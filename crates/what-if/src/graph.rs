@@ -14,7 +14,7 @@ use super::model::{AnalysisWindow, NO_INDEX, RankEvents, RuntimeCallIndex, TimeC
 pub(crate) enum EdgeKind {
     /// From the start of a device activity to its end.
     Activity,
-    /// After a node of the same replay of a graph, as recorded.
+    /// After another node of the same graph replay, as the profiler recorded.
     GraphOrder,
     /// After the previous activity on the same stream.
     StreamOrder,

@@ -263,7 +263,7 @@ pub(crate) struct TrainingStep {
     pub(crate) counted_ns: Option<i64>,
 }
 
-/// Event ids of two nodes of a replay: the target starts after the source has ended.
+/// A dependency between two nodes of a graph replay, by event id: the target starts after the source has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeEdge {
     pub(crate) source: i64,

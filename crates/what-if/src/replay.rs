@@ -60,8 +60,8 @@ impl Weights {
         self.tail = scale(TimeClass::Other, self.tail);
     }
 
-    /// Lets no device activity start sooner after the one before it on its stream, or in its graph, than `gap_ns`, unless
-    /// it did in the recording. Recorded times stay as they are.
+    /// Keeps at least `gap_ns` between a device activity and its predecessors on the stream or in the graph, unless the gap in the
+    /// recording is shorter. Recorded times stay unchanged.
     pub(crate) fn keep_stream_gaps(&mut self, graph: &Graph, gap_ns: i64) {
         for (target, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.on_device) {
             for at in graph.edge_range(target) {

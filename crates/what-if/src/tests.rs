@@ -656,10 +656,10 @@ fn a_node_of_a_graph_follows_the_nodes_that_it_depends_on_in_place_of_its_stream
     let edge = |source, target| NodeEdge { source, target, is_complete: true };
     events.graph_edges = vec![edge(11, 12)];
     assert_eq!(order(&events), [(EdgeKind::GraphOrder, 1, 2)]);
-    // An edge that the recorded times contradict, or whose source is not in the window, holds nothing.
+    // An edge that contradicts the recorded times, or whose source is not in the window, is ignored.
     events.graph_edges = vec![edge(12, 11), edge(99, 12)];
     assert_eq!(order(&events), [(EdgeKind::StreamOrder, 0, 2)]);
-    // Beside a known edge, what is not known may be the order of the stream.
+    // If some edges are unknown, the order of the stream applies in addition to the known edge.
     let mut both = [(EdgeKind::StreamOrder, 0, 2), (EdgeKind::GraphOrder, 1, 2)];
     both.sort_unstable();
     let orders = |edges: Vec<NodeEdge>| {

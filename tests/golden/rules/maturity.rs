@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
 const EVIDENCE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/rules/evidence.txt");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
-/// Traces whose machine, second rank or device records a program wrote.
+/// Traces whose machine, second rank or device records were generated.
 const GENERATED: [&str; 3] = ["_synthetic_gpu", "/derived/", "fixtures/counters/"];
 /// Separates the two runs of a comparison.
 const ARROW: &str = " -> ";

@@ -1,9 +1,9 @@
-"""Writes counts.json: what PyTorch's own validator of traces says of the corpus, and of traces that breaks.json damages.
+"""Writes counts.json: the violations that PyTorch's own trace validator finds in the corpus and in traces damaged by breaks.json.
 
     pip install torch==2.15.0 && python validate.py ../shared
 
-Each entry of breaks.json is one change of the first event that matches: `add` adds to its numbers, `set_args` sets arguments, or
-removes them (null). tests/golden/validator.rs makes the same changes.
+Each entry of breaks.json changes the first event that matches: `add` adds to its numbers, and `set_args` sets arguments, or
+removes arguments that are null. tests/golden/validator.rs makes the same changes.
 """
 
 import gzip
@@ -16,7 +16,7 @@ from pathlib import Path
 from torch.profiler._trace_validator import validate_trace
 
 HERE = Path(__file__).parent
-# Written by PyTorch 2.15, and by our demo.
+# Recorded traces, traces that PyTorch 2.15 wrote, and traces of our demo.
 FOLDERS = ["traces", "inputs/writers_2026/real", "inputs/writers_2026/pg_kineto"]
 OTHER_FORMATS = ["traces/composer/", "traces/determined/"]
 
@@ -62,7 +62,7 @@ def main():
         try:
             traces[name] = counts(path)
         except (AttributeError, TypeError, ValueError) as error:
-            # It expects numbers where old traces have text, or objects where other files have numbers.
+            # The validator expects numbers where old traces have text, or objects where other files have numbers.
             traces[name] = {"error": f"{type(error).__name__}: {error}"[:80]}
     broken = {change["check"]: damaged(root, change) for change in json.loads((HERE / "breaks.json").read_text())}
     (HERE / "counts.json").write_text(json.dumps({"broken": broken, "traces": traces}, indent=1) + "\n")

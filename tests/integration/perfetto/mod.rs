@@ -334,7 +334,7 @@ fn served_trace_reaches_perfetto() {
     assert!(open.wait().unwrap().success());
 }
 
-/// A slice of a `.pftrace`.
+/// A slice of a `.pftrace` file.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Slice {
     lane: String,
@@ -343,14 +343,14 @@ struct Slice {
     name: String,
 }
 
-/// Slices of host threads and activities of GPUs, as Perfetto's engine reads them.
+/// Returns the slices of host threads and the activities of GPUs, as Perfetto's engine reads them.
 fn slices_of_perfetto(trace: &Path) -> (Vec<Slice>, Vec<Slice>) {
     let slices = "SELECT CAST(s.ts AS TEXT) AS start, s.dur AS dur, s.name AS name, t.type AS type,
             coalesce(CAST(thread.tid AS TEXT), t.name) AS lane
         FROM slice s JOIN track t ON t.id = s.track_id LEFT JOIN thread_track tt ON tt.id = s.track_id
         LEFT JOIN thread USING (utid)";
     let answers = ask(&python(), trace, &[PROBLEMS, slices]);
-    // The link from a call to its kernel is newer than the engine.
+    // The field that links a call to its kernel is newer than the engine.
     let is_known = |problem: &Value| problem["name"] == "unknown_extension_fields";
     assert!(answers[0].iter().all(is_known), "{:?}", answers[0]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -372,7 +372,7 @@ fn slices_of_perfetto(trace: &Path) -> (Vec<Slice>, Vec<Slice>) {
     (slices(of_host), slices(of_gpu))
 }
 
-/// Slices as we read them, with what PyTorch calls the kind of the activities of a GPU.
+/// Returns the slices as `advisor` reads them, with PyTorch's name of the kind of each GPU activity.
 fn slices_of_ours(trace: &Path) -> Vec<(Slice, Option<String>)> {
     const TABLES: [(&str, &str); 9] = [
         ("cpu_ops", "NULL"),
@@ -412,13 +412,13 @@ fn slices_of_ours(trace: &Path) -> Vec<(Slice, Option<String>)> {
         .collect()
 }
 
-/// Lane, start, duration and name of all slices. An engine that does not know how kernels are named shows their kind.
+/// Compares lane, start, duration and name of all slices. An engine that does not know the names of kernels shows their kind.
 fn assert_slices_are_those_of_perfetto(trace: &Path) {
     let (mut of_host, mut of_gpu) = slices_of_perfetto(trace);
     let shows_kinds = of_gpu.iter().any(|slice| slice.name == "Kernel");
     let (mut our_host, mut our_gpu) = (Vec::new(), Vec::new());
     for (mut slice, stage) in slices_of_ours(trace) {
-        // Old versions of PyTorch had other categories: their kernels are slices like all others.
+        // Old versions of PyTorch used other categories, so their kernels are ordinary slices.
         match stage.filter(|_| !of_gpu.is_empty()) {
             Some(stage) => {
                 let has_own_name = matches!(&*stage, "Kernel" | "Annotation");

@@ -15,7 +15,7 @@ from conftest import FOLDER, step_numbers, torchrun
 
 ADVISOR = os.environ.get("ADVISOR_PROGRAM") or shutil.which("advisor", path=Path(sys.executable).parent)
 TRACE = "rank0_cycle0.pt.trace.json.gz"
-# There is no GPU here.
+# The test machine has no GPU.
 BY_KINETO = "written by Kineto: Cuspy records NVIDIA GPUs, and the program uses none"
 
 # A loop of `argv[1]` steps.

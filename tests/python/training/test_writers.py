@@ -1,6 +1,6 @@
-"""Cuspy and Kineto, PyTorch's two trace writers: which one records, and what happens where Cuspy cannot.
+"""Tests which of PyTorch's trace writers records, Cuspy or Kineto, and what happens if Cuspy cannot record.
 
-There is no GPU here: PyTorch's profiler is real, and what Cuspy makes of CUPTI's records is replaced.
+The test machine has no GPU: PyTorch's profiler is real, and a fake observer replaces the part of Cuspy that reads CUPTI's records.
 """
 
 import gzip
@@ -18,7 +18,7 @@ TRACE = "run/rank0_cycle0.pt.trace.json.gz"
 
 
 class Observer:
-    """As `torch.profiler._cuspy.observers.profiler.ProfilerObserver`: merges the device into the host's trace, and compresses it."""
+    """Replaces `torch.profiler._cuspy.observers.profiler.ProfilerObserver`: compresses the trace of the host."""
 
     available = True
     error = None
@@ -49,7 +49,7 @@ class Observer:
 
 @pytest.fixture
 def observer(monkeypatch):
-    """Cuspy, as if a GPU were there."""
+    """Enables Cuspy as if the machine had a GPU."""
     observer = type("Observer", (Observer,), {})
     module = SimpleNamespace(ProfilerObserver=observer)
     monkeypatch.setitem(sys.modules, "torch.profiler._cuspy.observers.profiler", module)
@@ -112,7 +112,7 @@ def test_kineto_steps_in_when_cuspy_fails_after_it_began(capfd, monkeypatch, obs
     routed = []
     monkeypatch.setattr(observer, "open_window", open_window)
     monkeypatch.setattr(observer, "push_annotation", lambda self, name: routed.append(name))
-    # Without steps to warm up, the recording begins at once.
+    # Without warm-up steps, the recording begins immediately.
     train(steps=(0, 2))
     reason = "Cuspy did not start: RuntimeError: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
     assert told(capfd) == [f"note: trace-advisor: the trace is written by Kineto: {reason}"]

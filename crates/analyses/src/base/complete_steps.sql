@@ -14,15 +14,16 @@
 --! host_end_ns = { doc = "end on the host", unit = "ns" }
 --! device_event_count = { doc = "device activities launched inside the step", unit = "count" }
 --! is_last = "the last step that was recorded"
---! is_recorded = "the device work of its launches is in the trace; false where more than 2 % of it is not, see lost_launches, unless that holds for all steps of the rank"
---! is_anchored = "its duration compares with that of other steps; false for a first step before which no device work was recorded, or a step after one whose device work was not, if later steps start after their start on the host by more than 2 % of their time: the device may have been busy with earlier work too"
+--! is_recorded = "the device work of its launches is in the trace; false if the profiler lost more than 2 % of it, see lost_launches, unless it did so in all steps of the rank"
+--! is_anchored = "its duration compares with that of other steps; false for a first step before which no device work was recorded, or for a step after one that is not recorded, if later steps start after their start on the host by more than 2 % of their time: the device may have been busy with earlier work too"
 --! is_warm_up = "a first step that takes over 1.3 times the median of the anchored steps after it, of which there are at least two, and over 1.1 times the longest of them"
---! is_counted = "views of complete steps count it: it is recorded, anchored and no warm-up"
+--! is_counted = "views of complete steps count it: it is recorded and anchored, and is not warm-up"
 -- As in TensorBoard's plugin: trailing steps without device work are dropped if others have some, and
 -- then the last one too, if it has less than 80 % of the activities of the one before. `ready_ns` covers the work
 -- from before the first step, also where a selection of steps leaves out what came before.
--- A profiler may lose the device work of what was launched first or last. Such steps do not count; a recording without steps
--- begins with the first launch, and ends with the last, whose work it has. The 2 % are a guess: no recording tells them.
+-- A profiler may lose the device work of the first or the last launches. Steps without their work do not count. A recording
+-- without steps begins with the first launch whose work was recorded, and ends with the last. The threshold of 2 % is an
+-- estimate.
 WITH
 -- A step owns what it launched from beginning to end.
 owned AS (
@@ -96,7 +97,7 @@ finished_steps AS (
         OR (device_event_count > 0 AND coalesce(0.8 * previous_events <= device_event_count, true))
 ),
 blind_steps AS (
-    -- Nothing says when the device was done with what came before them.
+    -- The trace does not show when the device finished the work before these steps.
     SELECT
         *,
         is_recorded AND (is_first AND ready_ns IS NULL OR NOT follows_work) AS is_blind,

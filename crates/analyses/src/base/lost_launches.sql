@@ -1,5 +1,5 @@
---! question = "Which launches of kernels have no work on the device in the trace?"
---! row = "one launch of a kernel that no device activity belongs to; launches that a graph captures, which do not run, are left out"
+--! question = "Which kernel launches have no device activity in the trace?"
+--! row = "one kernel launch without device activity; launches that a graph captures are left out, because they do not run"
 --! window = "recording"
 --! needs = ["runtime_calls", "device_work"]
 --! order = ["rank", "ts_ns", "event_id"]
@@ -7,13 +7,13 @@
 --! rank = "rank"
 --! event_id = "the launching call"
 --! name = "name of the call"
---! step = "step that runs then; absent outside of steps"
+--! step = "step that the call is in; absent outside of steps"
 --! ts_ns = { doc = "start of the call", unit = "ns" }
--- In a healthy trace there are none, so only these calls and the bounds of captures are sorted. A recording may begin or end
--- inside a capture: its first end then has no begin, or its last begin no end.
+-- A complete trace has no lost launches, so the query sorts only these calls and the calls that begin or end a capture. A
+-- recording may begin or end inside a capture: then its first end has no begin, or its last begin has no end.
 WITH
--- Two calls may share a correlation id: those of two processes in one file, of which either may own an activity that has the id
--- and no known launch; or one inside the other, of which one owns the activity.
+-- Two calls may share a correlation id. Either they belong to two processes in one file: then each may own an activity that has
+-- the id and no known launch. Or one call is nested in the other: then one of them owns the activity.
 owners AS (
     SELECT DISTINCT c.rank, c.event_id
     FROM runtime_calls c
@@ -41,7 +41,7 @@ counted AS (
         running_sum!(begins - ends, PARTITION BY rank ORDER BY ts_ns, event_id) AS open_count
     FROM calls
 ),
--- The most captures that ended before and after, counted from the first call on, less those that began.
+-- The maximum of ended minus begun captures, over all calls up to this one and over all calls from this one on.
 bounded AS (
     SELECT
         *,

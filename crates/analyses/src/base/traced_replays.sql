@@ -1,5 +1,5 @@
---! question = "In which replays of a graph does the profiler leave a gap after each node?"
---! row = "one replay, on one device, with such gaps"
+--! question = "In which replays of a graph does the profiler add a gap after each node?"
+--! row = "one replay on one device in which the profiler adds gaps"
 --! window = "recording"
 --! needs = ["device_work"]
 --! order = ["rank", "device", "launch"]
@@ -9,12 +9,12 @@
 --! launch = "call that launched the graph"
 --! dur_ns = { doc = "from the start of its first node to the end of the last one", unit = "ns" }
 --! gap_count = { doc = "gaps between its nodes, in which none of them runs", unit = "count" }
---! gap_ns = { doc = "their length, added up", unit = "ns" }
---! median_gap_ns = { doc = "median length", unit = "ns" }
--- A profiler that traces the nodes of a graph adds about the same time to each. So gaps count if there are 20 or more, their
--- median is between 2 and 50 us, and four in five lie within a quarter of it. Waiting for data or for other streams takes
--- times of different lengths. Without a profiler, a graph needs up to 2 us from one node to the next: the profiler's were 5.6 us
--- long in the one reported case.
+--! gap_ns = { doc = "total length of these gaps", unit = "ns" }
+--! median_gap_ns = { doc = "median length of these gaps", unit = "ns" }
+-- A profiler that traces the nodes of a graph adds about the same time to each node. Gaps count if a replay has 20 or more,
+-- their median is between 2 and 50 us, and four in five are within 25 % of the median. Waits for data or for other streams have
+-- different lengths. Without a profiler, a graph needs up to 2 us from one node to the next; in the one reported case, the
+-- profiler's gaps are 5.6 us long.
 WITH nodes AS (
     SELECT
         rank, device, launch, ts_ns, end_ns,

@@ -1,21 +1,21 @@
 --! question = "Does a GPU run below its base clock while it works?"
---! row = "one GPU: samples of the clock of its SMs"
+--! row = "one GPU: samples of its SM clock"
 --! window = "recording"
 --! needs = ["counters", "device_work", "roofline_devices"]
 --! order = ["rank", "device"]
 --! requires = ["counters"]
---! when_empty = "the trace holds no samples of the clock of the SMs: record with CuspyConfig(enable_environment_counters=True) (PyTorch 2.15, see docs/recording.md)"
+--! when_empty = "the trace contains no samples of the SM clock: record with CuspyConfig(enable_environment_counters=True) (PyTorch 2.15, see docs/recording.md)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! name = "product name, as the trace has it"
---! sample_count = { doc = "samples of the clock", unit = "count", metric = "device" }
---! busy_sample_count = { doc = "those taken while a kernel, copy or fill runs", unit = "count", metric = "device" }
---! busy_mean_mhz = { doc = "mean clock in these samples", unit = "number", metric = "device" }
---! busy_min_mhz = { doc = "lowest clock in these samples", unit = "number", metric = "device" }
---! max_mhz = { doc = "highest clock of all samples", unit = "number", metric = "device" }
---! base_mhz = { doc = "base clock of the data sheet; absent where the table of devices has none: add it with --devices FILE", unit = "number", metric = "device" }
---! below_base_ratio = { doc = "share of busy samples below the base clock; absent if it is not known or there are none", unit = "ratio", metric = "device" }
+--! sample_count = { doc = "samples of the SM clock", unit = "count", metric = "device" }
+--! busy_sample_count = { doc = "samples taken while a kernel, copy or fill runs", unit = "count", metric = "device" }
+--! busy_mean_mhz = { doc = "mean clock in the busy samples", unit = "number", metric = "device" }
+--! busy_min_mhz = { doc = "lowest clock in the busy samples", unit = "number", metric = "device" }
+--! max_mhz = { doc = "highest clock in all samples", unit = "number", metric = "device" }
+--! base_mhz = { doc = "base clock from the table of devices; absent if the table has none: add it with --devices FILE", unit = "number", metric = "device" }
+--! below_base_ratio = { doc = "share of busy samples below the base clock; absent if the base clock is unknown or there are no busy samples", unit = "ratio", metric = "device" }
 WITH samples AS (
     SELECT rank, TRY_CAST(substr(CAST(device AS VARCHAR), 5) AS INT) AS device, ts_ns, event_id, value
     FROM counters

@@ -1,30 +1,30 @@
---! question = "What did the hardware counters of a GPU say in each sampling interval, and what ran in it?"
---! row = "one sampling interval of one GPU: the share of the peak that each counter saw, and the time of kernels by family"
+--! question = "What did the hardware counters of a GPU measure in each sampling interval, and what ran in it?"
+--! row = "one sampling interval of one GPU: the share of the peak that each counter measured, and the time of kernels by family"
 --! window = "recording"
 --! needs = ["counters", "device_work", "device_steps"]
 --! order = ["rank", "device", "ts_ns"]
 --! requires = ["counters"]
---! when_empty = "the trace holds no samples of the counters of tensor cores, DRAM or SMs in percent of their peak: record with PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)"
+--! when_empty = "the trace contains no samples of tensor core, DRAM or SM counters in percent of their peak: record with PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! ts_ns = { doc = "start of the interval", unit = "ns" }
---! dur_ns = { doc = "until the next sample; intervals after which samples are missing are left out", unit = "ns" }
---! step = "step that holds the whole interval; absent for others"
+--! dur_ns = { doc = "time until the next sample; intervals before a missing sample are left out", unit = "ns" }
+--! step = "step that contains the whole interval; absent if there is none"
 --! tensor_ratio = { doc = "cycles in which the tensor cores work (sm__pipe_tensor*_cycles_active), over the peak", unit = "ratio" }
 --! dram_ratio = { doc = "throughput of DRAM (dram__throughput, gpu__dram_throughput), over the peak", unit = "ratio" }
 --! sm_active_ratio = { doc = "cycles in which an SM has a warp (sm__cycles_active), over all SMs and cycles", unit = "ratio" }
 --! occupancy_ratio = { doc = "warps on the SMs (sm__warps_active), over their slots", unit = "ratio" }
---! busy_ns = { doc = "a kernel, copy or fill runs", unit = "ns" }
---! matmul_ns = { doc = "of it, matmuls, alone or beside others; so are all that follow", unit = "ns" }
---! convolution_ns = { doc = "convolutions and their changes of layout", unit = "ns" }
---! attention_ns = { doc = "attention", unit = "ns" }
---! pointwise_ns = { doc = "element-wise and reducing kernels", unit = "ns" }
---! communication_ns = { doc = "kernels of communication libraries", unit = "ns" }
---! copy_ns = { doc = "copies and fills", unit = "ns" }
---! other_ns = { doc = "other kernels", unit = "ns" }
--- A sample of CUPTI's PM sampling has the time at which its interval starts. PyTorch gives some counters names of its own
--- (`_pm_label` in torch/profiler/_cuspy/trace.py): SM Active (%), DRAM BW (%), HBM BW (%).
+--! busy_ns = { doc = "time in which a kernel, copy or fill runs", unit = "ns" }
+--! matmul_ns = { doc = "time in which a matmul runs, alone or beside other kernels", unit = "ns" }
+--! convolution_ns = { doc = "time of convolutions and their changes of layout", unit = "ns" }
+--! attention_ns = { doc = "time of attention kernels", unit = "ns" }
+--! pointwise_ns = { doc = "time of element-wise kernels and reductions", unit = "ns" }
+--! communication_ns = { doc = "time of communication kernels", unit = "ns" }
+--! copy_ns = { doc = "time of copies and fills", unit = "ns" }
+--! other_ns = { doc = "time of other kernels", unit = "ns" }
+-- The time of a CUPTI PM sample is the start of its interval. PyTorch renames some counters (`_pm_label` in
+-- torch/profiler/_cuspy/trace.py): SM Active (%), DRAM BW (%), HBM BW (%).
 WITH readings AS (
     SELECT
         rank, TRY_CAST(substr(CAST(device AS VARCHAR), 5) AS INT) AS device, ts_ns,
@@ -84,7 +84,7 @@ work AS (
     FROM device_work k
     JOIN sampled s ON s.rank = k.rank AND s.device = k.device
 ),
--- Samples do not overlap, nor do steps, so that a sum of their numbers is the number of the one that covers a moment.
+-- Samples do not overlap, and neither do steps, so the sum of their numbers at a moment is the number of the one that covers it.
 intervals AS (
     SELECT
         rank, device, ts_ns, end_ns, 0 AS sample, 0 AS step, 1 AS works,

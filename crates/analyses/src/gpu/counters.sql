@@ -1,27 +1,27 @@
---! question = "How much do tensor cores, DRAM and SMs of each GPU work while it is busy, by hardware counters?"
---! row = "one GPU: means of the sampling intervals that kernels, copies and fills occupy"
+--! question = "How much are the tensor cores, DRAM and SMs of each GPU used while it is busy, by hardware counters?"
+--! row = "one GPU: means over the sampling intervals that kernels, copies and fills occupy"
 --! window = "counted_steps"
 --! needs = ["gpu_counter_samples", "gpu_counters_by_family", "device_windows"]
 --! order = ["rank", "device"]
 --! requires = ["counters"]
---! when_empty = "the steps hold no samples of the counters of tensor cores, DRAM or SMs in percent of their peak: record with PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)"
+--! when_empty = "the steps contain no samples of tensor core, DRAM or SM counters in percent of their peak: record with PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! sample_count = { doc = "sampling intervals", unit = "count", metric = "device" }
---! sampled_ns = { doc = "their time", unit = "ns", metric = "device" }
---! busy_ratio = { doc = "share of it in which a kernel, copy or fill runs", unit = "ratio", metric = "device" }
---! busy_sample_count = { doc = "busy intervals: a kernel, copy or fill runs for 80 % of them or more", unit = "count", metric = "device" }
---! tensor_ratio = { doc = "work of tensor cores over the peak, in busy intervals; so are all that follow. Absent where there are none, or where the counter was not sampled", unit = "ratio", metric = "device" }
---! dram_ratio = { doc = "throughput of DRAM over the peak", unit = "ratio", metric = "device" }
---! sm_active_ratio = { doc = "SMs with a warp, over all", unit = "ratio", metric = "device" }
---! occupancy_ratio = { doc = "warps on the SMs, over their slots", unit = "ratio", metric = "device" }
---! dram_bound_ratio = { doc = "share of sampled time in which DRAM reaches 80 % of its peak; absent where its throughput was not sampled", unit = "ratio", metric = "device" }
+--! sampled_ns = { doc = "total time of the sampling intervals", unit = "ns", metric = "device" }
+--! busy_ratio = { doc = "share of sampled_ns in which a kernel, copy or fill runs", unit = "ratio", metric = "device" }
+--! busy_sample_count = { doc = "busy intervals: a kernel, copy or fill runs for at least 80 % of the interval", unit = "count", metric = "device" }
+--! tensor_ratio = { doc = "use of the tensor cores over the peak, in busy intervals; absent if there are none or the counter was not sampled, like the next three", unit = "ratio", metric = "device" }
+--! dram_ratio = { doc = "throughput of DRAM over the peak, in busy intervals", unit = "ratio", metric = "device" }
+--! sm_active_ratio = { doc = "SMs with a warp over all SMs, in busy intervals", unit = "ratio", metric = "device" }
+--! occupancy_ratio = { doc = "warps on the SMs over their slots, in busy intervals", unit = "ratio", metric = "device" }
+--! dram_bound_ratio = { doc = "share of sampled time in which DRAM reaches 80 % of its peak; absent if its throughput was not sampled", unit = "ratio", metric = "device" }
 --! dram_bound_mean_ratio = { doc = "throughput of DRAM over the peak in that time", unit = "ratio", metric = "device" }
---! dram_bound_family = "family of kernels with most of that time; absent if no family fills its intervals"
+--! dram_bound_family = "family of kernels with the most of that time; absent if no family fills an interval"
 --! matmul_window_ratio = { doc = "share of sampled time in which a matmul runs", unit = "ratio", metric = "device" }
---! matmul_sample_count = { doc = "sampling intervals that matmuls occupy for 80 % or more", unit = "count", metric = "device" }
---! matmul_tensor_ratio = { doc = "work of tensor cores over the peak in these intervals", unit = "ratio", metric = "device" }
+--! matmul_sample_count = { doc = "sampling intervals in which matmuls run for at least 80 % of the time", unit = "count", metric = "device" }
+--! matmul_tensor_ratio = { doc = "use of the tensor cores over the peak in these intervals", unit = "ratio", metric = "device" }
 --! matmul_dram_ratio = { doc = "throughput of DRAM over the peak in these intervals", unit = "ratio", metric = "device" }
 WITH counted AS (
     SELECT

@@ -1,24 +1,24 @@
---! question = "How much do tensor cores, DRAM and SMs work in matmuls, attention and other families of kernels, by hardware counters?"
---! row = "one family of kernels on one GPU: means of the sampling intervals that belong to it"
+--! question = "How much are tensor cores, DRAM and SMs used by matmuls, attention and other families of kernels, by hardware counters?"
+--! row = "one family of kernels on one GPU: means over the sampling intervals that the family fills"
 --! window = "counted_steps"
 --! sort = ["family_ns"]
 --! needs = ["gpu_counter_samples", "device_windows"]
 --! order = ["rank", "device", "family"]
 --! requires = ["counters"]
---! when_empty = "no kernel runs in a sampling interval of the counters of tensor cores, DRAM or SMs: record with PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)"
+--! when_empty = "no kernel runs in a sampling interval of tensor core, DRAM or SM counters: record with PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! family = "matmul, convolution, attention, pointwise, communication, copy or other"
---! family_ns = { doc = "time of the sampling intervals in which the family runs, alone or beside others", unit = "ns" }
---! window_ratio = { doc = "share of all sampled time", unit = "ratio" }
---! sample_count = { doc = "sampling intervals that belong to the family: it runs for 80 % of them or more", unit = "count" }
---! tensor_ratio = { doc = "work of tensor cores over the peak, in these intervals; so are all that follow. Absent where there are none, or where the counter was not sampled", unit = "ratio" }
---! dram_ratio = { doc = "throughput of DRAM over the peak", unit = "ratio" }
---! sm_active_ratio = { doc = "SMs with a warp, over all", unit = "ratio" }
---! occupancy_ratio = { doc = "warps on the SMs, over their slots", unit = "ratio" }
---! dram_bound_ns = { doc = "time of those of them in which DRAM reaches 80 % of its peak", unit = "ns" }
--- Kernels are often shorter than an interval: only intervals that one family fills tell about it.
+--! family_ns = { doc = "time within sampling intervals in which the family runs, alone or beside others", unit = "ns" }
+--! window_ratio = { doc = "family_ns over the sampled time", unit = "ratio" }
+--! sample_count = { doc = "sampling intervals that the family fills: it runs for at least 80 % of the interval", unit = "count" }
+--! tensor_ratio = { doc = "use of the tensor cores over the peak, in these intervals; absent if there are none or the counter was not sampled, like the next three", unit = "ratio" }
+--! dram_ratio = { doc = "throughput of DRAM over the peak, in these intervals", unit = "ratio" }
+--! sm_active_ratio = { doc = "SMs with a warp over all SMs, in these intervals", unit = "ratio" }
+--! occupancy_ratio = { doc = "warps on the SMs over their slots, in these intervals", unit = "ratio" }
+--! dram_bound_ns = { doc = "time of these intervals in which DRAM reaches 80 % of its peak", unit = "ns" }
+-- Kernels are often shorter than a sampling interval, so only intervals that one family fills describe the family.
 WITH counted AS (
     SELECT s.*
     FROM gpu_counter_samples s

@@ -1,19 +1,19 @@
---! question = "How much do tensor cores, DRAM and SMs of each GPU work in each step, by hardware counters?"
---! row = "one step of one GPU: means of its sampling intervals"
+--! question = "How much are the tensor cores, DRAM and SMs of each GPU used in each step, by hardware counters?"
+--! row = "one step on one GPU: means over its sampling intervals"
 --! window = "counted_steps"
 --! needs = ["gpu_counter_samples", "device_windows"]
 --! order = ["rank", "device", "step"]
 --! requires = ["counters"]
---! when_empty = "no step holds a whole sampling interval of the counters of tensor cores, DRAM or SMs: record with PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)"
+--! when_empty = "no step contains a whole sampling interval of tensor core, DRAM or SM counters: record with PerformanceMetricsConfig (PyTorch 2.15, see docs/recording.md)"
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal"
 --! step = "step number"
---! sample_count = { doc = "sampling intervals that lie in the step as a whole", unit = "count", metric = "step" }
---! tensor_ratio = { doc = "work of tensor cores over the peak, idle time included; so are all that follow. Absent where the counter was not sampled", unit = "ratio", metric = "step" }
---! dram_ratio = { doc = "throughput of DRAM over the peak", unit = "ratio", metric = "step" }
---! sm_active_ratio = { doc = "SMs with a warp, over all", unit = "ratio", metric = "step" }
---! occupancy_ratio = { doc = "warps on the SMs, over their slots", unit = "ratio", metric = "step" }
+--! sample_count = { doc = "sampling intervals that are completely within the step", unit = "count", metric = "step" }
+--! tensor_ratio = { doc = "use of the tensor cores over the peak, including idle time; absent if the counter was not sampled, like the next three", unit = "ratio", metric = "step" }
+--! dram_ratio = { doc = "throughput of DRAM over the peak, including idle time", unit = "ratio", metric = "step" }
+--! sm_active_ratio = { doc = "SMs with a warp over all SMs, including idle time", unit = "ratio", metric = "step" }
+--! occupancy_ratio = { doc = "warps on the SMs over their slots, including idle time", unit = "ratio", metric = "step" }
 SELECT
     s.rank, s.device, s.step,
     count(*) AS sample_count,

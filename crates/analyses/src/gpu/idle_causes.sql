@@ -39,7 +39,7 @@
 --! startup_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! compiling_ns = { doc = "idle, cause compiling: in torch.compile, Inductor or Triton", unit = "ns", metric = "device" }
 --! compiling_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! profiler_ns = { doc = "idle, cause profiler: the profiler's own work holds the thread up, or lies between the nodes of a graph that it traces", unit = "ns", metric = "device" }
+--! profiler_ns = { doc = "idle, cause profiler: the profiler's own work delays the thread, or adds gaps between the nodes of a graph replay", unit = "ns", metric = "device" }
 --! profiler_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! launch_latency_ns = { doc = "idle, cause launch_latency: from the return of the launching call to the start", unit = "ns", metric = "device" }
 --! launch_latency_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
@@ -53,7 +53,7 @@
 --! unlinked_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! graph_replay_ns = { doc = "idle, cause graph_replay: a replayed graph may have run work that is not recorded", unit = "ns", metric = "device" }
 --! graph_replay_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
---! unrecorded_work_ns = { doc = "idle, cause unrecorded_work: launched work starts more than 1 ms after all recorded work has ended: the device ran something that is not recorded; or the profiler lost what a launch before ran", unit = "ns", metric = "device" }
+--! unrecorded_work_ns = { doc = "idle, cause unrecorded_work: launched work starts more than 1 ms after all recorded work has ended: the device ran something that is not recorded; or the profiler lost the work of an earlier launch", unit = "ns", metric = "device" }
 --! unrecorded_work_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }
 --! stream_capture_ns = { doc = "idle, cause stream_capture: the thread captures a graph, and what it launches does not run", unit = "ns", metric = "device" }
 --! stream_capture_ratio = { doc = "share of the window", unit = "ratio", metric = "device" }

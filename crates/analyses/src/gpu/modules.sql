@@ -1,5 +1,5 @@
 --! question = "How much device time does each module take?"
---! row = "one module on one device of one rank; what belongs to no module is one row"
+--! row = "one module on one device of one rank; activities without a module are one row"
 --! window = "recording"
 --! sort = ["sum_ns"]
 --! needs = ["work_origins", "graph_matches"]
@@ -9,13 +9,13 @@
 --! [columns]
 --! rank = "rank"
 --! device = "device ordinal; -1 where the trace does not say"
---! module = "innermost nn.Module around the launch, or the module that the program marked a node of a graph with; absent for the rest"
+--! module = "innermost nn.Module around the launch, or the module with which the program marked a graph node; absent for the rest"
 --! activity_count = { doc = "kernels, copies and fills", unit = "count" }
---! kernel_count = { doc = "of these, kernels", unit = "count" }
---! sum_ns = { doc = "time of all of them, overlap not merged", unit = "ns" }
+--! kernel_count = { doc = "number of kernels among these", unit = "count" }
+--! sum_ns = { doc = "total time of these activities, overlap not merged", unit = "ns" }
 --! ratio = { doc = "share of the device's time", unit = "ratio" }
 --! replay_ns = { doc = "part of sum_ns that graphs replay", unit = "ns" }
---! name = "kernel, copy or fill that takes most of it"
+--! name = "kernel, copy or fill that takes the most of sum_ns"
 WITH origins AS (
     SELECT o.rank, o.device, o.module, o.kind, o.name, o.dur_ns, m.launch AS replay
     FROM work_origins o

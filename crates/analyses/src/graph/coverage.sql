@@ -11,14 +11,14 @@
 --! device_ns = { doc = "time of all kernels, copies and fills, overlap not merged", unit = "ns", metric = "rank" }
 --! replay_ratio = { doc = "share of device_ns that graphs replay", unit = "ratio", metric = "rank" }
 --! marked_replay_ratio = { doc = "share of device_ns that graphs replay and whose module the program marked", unit = "ratio", metric = "rank" }
---! module = "marked module that takes most of it"
+--! module = "marked module that takes the most time in replays"
 --! module_replay_ratio = { doc = "share of device_ns that this module takes in replays", unit = "ratio", metric = "rank" }
 --! unmatched_replay_ratio = { doc = "share of device_ns that graphs replay and that has no node of a capture, so neither operator nor shapes", unit = "ratio", metric = "rank" }
---! traced_replay_count = { doc = "replays, by device, in which the profiler leaves a gap after each node, see traced_replays", unit = "count", metric = "rank" }
---! traced_gap_count = { doc = "such gaps", unit = "count", metric = "rank" }
---! traced_gap_ns = { doc = "their length, added up", unit = "ns", metric = "rank" }
---! traced_gap_ratio = { doc = "share of the time of these replays; 0 without any", unit = "ratio", metric = "rank" }
---! median_gap_ns = { doc = "length of such a gap: the mean over replays of their medians; absent without any", unit = "ns", metric = "rank" }
+--! traced_replay_count = { doc = "replays, by device, in which the profiler adds a gap after each node, see traced_replays", unit = "count", metric = "rank" }
+--! traced_gap_count = { doc = "gaps that the profiler adds in these replays", unit = "count", metric = "rank" }
+--! traced_gap_ns = { doc = "total length of these gaps", unit = "ns", metric = "rank" }
+--! traced_gap_ratio = { doc = "traced_gap_ns over the time of these replays; 0 without any", unit = "ratio", metric = "rank" }
+--! median_gap_ns = { doc = "mean over these replays of the median length of their gaps; absent without any", unit = "ns", metric = "rank" }
 WITH matches AS (
     SELECT rank, count(*) AS launches, count_if!(capture IS NULL) AS unmatched FROM graph_matches GROUP BY rank
 ),
@@ -27,7 +27,7 @@ coverage AS (
     FROM gpu_time_coverage
     GROUP BY rank
 ),
--- Modules of Python stacks are those around the launch of a whole graph.
+-- A module from a Python stack is around the launch of the whole graph, so it does not describe a node.
 modules AS (
     SELECT rank, module, sum(replay_ns) AS replay_ns
     FROM gpu_modules

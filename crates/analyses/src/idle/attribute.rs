@@ -199,7 +199,7 @@ impl GapAttribution<'_> {
         }
         let next = gap.next.map(|at| &self.device.work[at]);
         let mut until = gap.end_ns;
-        // After launches with no or too few recorded activities, the state of the device is unknown.
+        // After launches without or with too few recorded activities, the state of the device is unknown.
         if let Some((from, cause)) = self.hidden_work(gap) {
             push_without_host(pieces, cause, from.max(gap.ts_ns), gap.end_ns);
             until = from.max(gap.ts_ns);
@@ -228,7 +228,7 @@ impl GapAttribution<'_> {
         }
     }
 
-    /// Returns whether the gap lies between two nodes of a replay in which the profiler leaves gaps.
+    /// Returns whether the gap is between two nodes of a replay in which the profiler adds gaps.
     fn is_between_traced_nodes(&self, gap: &IdleGap) -> bool {
         let launch = |at: Option<usize>| Some(self.device.work[at?].launch?.id);
         let next = launch(gap.next);
@@ -236,14 +236,14 @@ impl GapAttribution<'_> {
             && next == launch(gap.previous)
     }
 
-    /// The time from which unrecorded work may have run in the gap, and what it is: nodes of a graph, or kernels that the
-    /// profiler lost.
+    /// Returns the time from which unrecorded work may have run in the gap, and its cause: graph nodes without recorded activities,
+    /// or kernels that the profiler lost.
     fn hidden_work(&self, gap: &IdleGap) -> Option<(i64, IdleCause)> {
         let launch = gap.next.and_then(|at| self.device.work[at].launch);
         let opaque = launch.and_then(|launch| self.opaque_replays.get(&launch.id)).copied();
         let silent = self.silent_launch(&self.host.silent_replays, gap);
-        // Where nothing follows, the device may be idle because the recording ends; and what was lost may be what follows, if
-        // its launch is unknown. What was launched after the launch of what follows does not come before it.
+        // If no activity follows the gap, the device may be idle because the recording ends. If the launch of the next activity is
+        // unknown, the lost launch may be its launch. Work launched after the next activity's launch does not run before it.
         let lost = launch.and_then(|next| {
             let lost = &self.host.lost_launches;
             let earlier = lost.partition_point(|&ts_ns| ts_ns < next.ts_ns);
@@ -256,10 +256,10 @@ impl GapAttribution<'_> {
             .min()
     }
 
-    /// The first of these launches without recorded work, which are in order, that may run in the gap.
+    /// Returns the start of the first launch without recorded work whose work may run in the gap. `silent` is sorted.
     fn silent_launch(&self, silent: &[i64], gap: &IdleGap) -> Option<i64> {
         let first = silent.partition_point(|&ts_ns| ts_ns < gap.ts_ns);
-        // A launch that began before the gap may still run, unless recorded work was launched after it and has run.
+        // The work of a launch before the gap may still run, unless recorded work was launched later and has run.
         let before = first.checked_sub(1).map(|at| silent[at]).filter(|&ts_ns| {
             let previous = gap.previous.and_then(|at| self.device.work[at].launch);
             previous.is_none_or(|launch| launch.ts_ns < ts_ns)

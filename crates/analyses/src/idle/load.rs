@@ -97,7 +97,7 @@ pub(super) struct DeviceWork {
     pub(super) window_ns: i64,
     pub(super) work: Vec<DeviceActivity>,
     pub(super) gaps: Vec<IdleGap>,
-    /// Launches of graphs between whose nodes the profiler leaves gaps.
+    /// Graph launches whose replays have gaps that the profiler adds.
     pub(super) traced_replays: HashSet<i64>,
 }
 
@@ -149,7 +149,7 @@ pub(super) struct HostInfo {
     pub(super) has_graphs: bool,
     /// Starts of replays without a recorded activity, ascending.
     pub(super) silent_replays: Vec<i64>,
-    /// Starts of launches of kernels whose work was not recorded, ascending.
+    /// Starts of kernel launches whose work was not recorded, ascending.
     pub(super) lost_launches: Vec<i64>,
     /// End of the first of two or more steps.
     pub(super) first_step_end_ns: Option<i64>,

@@ -53,7 +53,7 @@ pub(crate) struct Peaks {
     pub(crate) cache_bytes: f64,
     /// From the data sheet, in 10^12 operations per second, by type.
     pub(crate) tflops: BTreeMap<String, f64>,
-    /// From the data sheet: the clock that the device keeps under any load, in 10^6 per second.
+    /// The clock that the device keeps under any load, in MHz.
     pub(crate) base_clock_mhz: Option<f64>,
     /// Share of the data sheet that the best programs reach.
     pub(crate) achievable_tflops_ratio: f64,

@@ -8,12 +8,12 @@
 --! [columns]
 --! rank = "rank"
 --! launched_count = { doc = "kernels, copies and fills whose launch is known", unit = "count", metric = "rank" }
---! waiting_count = { doc = "of these, work that was launched before the first work of the device starts", unit = "count", metric = "rank" }
---! wait_ns = { doc = "from the first known launch to that start; absent without known launches", unit = "ns", metric = "rank" }
+--! waiting_count = { doc = "number of these that were launched before the first device work of the rank starts", unit = "count", metric = "rank" }
+--! wait_ns = { doc = "from the first known launch to the start of the first device work; absent without known launches", unit = "ns", metric = "rank" }
 --! step_count = { doc = "steps of the rank", unit = "count", metric = "rank" }
---! burst_ratio = { doc = "share of waiting_count; 0 if wait_ns is below 1 ms, or if the device may have been busy with work from before the recording: at most 1024 kernels and copies wait, and the first starts before the last step ends on the host; absent without two steps", unit = "ratio", metric = "rank" }
--- A device starts what is launched within microseconds, unless it is busy: and while it is busy with work from before the
--- recording, only so much is launched as its queue holds. A model of short steps fits into the queue as a whole.
+--! burst_ratio = { doc = "waiting_count over launched_count; 0 if wait_ns is below 1 ms, or if the device may have been busy with work from before the recording: at most 1024 kernels and copies wait, and the first starts before the last step ends on the host; absent without two steps", unit = "ratio", metric = "rank" }
+-- A device that is not busy starts launched work within microseconds. While it is busy with work from before the recording, the
+-- host can launch only as much work as the queue holds. All steps of a model with short steps may fit into the queue.
 WITH firsts AS (
     SELECT rank, min(ts_ns) AS first_ns, min(launch_ts_ns) AS first_launch_ns FROM device_work GROUP BY rank
 ),

@@ -1,23 +1,23 @@
 --! question = "Do the links between events of the trace contradict each other?"
---! row = "one rank: links between events that are missing, or that cannot be"
+--! row = "one rank: links between events that are missing or impossible"
 --! window = "recording"
 --! needs = ["ranks", "device_syncs", "runtime_calls", "device_work", "cpu_ops", "collectives"]
 --! order = ["rank"]
---! when_empty = "the run holds no trace of the PyTorch Profiler, only what other tools recorded"
+--! when_empty = "the run contains no trace of the PyTorch Profiler, only recordings of other tools"
 --! [columns]
 --! rank = "rank"
---! wait_count = { doc = "waits for an event: of a stream, or of the host", unit = "count", metric = "rank" }
---! unknown_record_count = { doc = "of these, waits that do not say which record of the event they wait for", unit = "count", metric = "rank" }
---! wrong_record_count = { doc = "waits of a stream for a record that the trace does not hold, or that is later than the wait", unit = "count", metric = "rank" }
+--! wait_count = { doc = "waits of a stream or of the host for an event", unit = "count", metric = "rank" }
+--! unknown_record_count = { doc = "number of these that do not state which record of the event they wait for", unit = "count", metric = "rank" }
+--! wrong_record_count = { doc = "waits of a stream for a record that is not in the trace or is later than the wait", unit = "count", metric = "rank" }
 --! stream_wait_count = { doc = "waits of the host for a stream", unit = "count", metric = "rank" }
---! early_wait_count = { doc = "of these, waits that are recorded while a kernel of the stream runs: the profiler records them once the stream is done", unit = "count", metric = "rank" }
+--! early_wait_count = { doc = "number of these that are recorded while a kernel of the stream runs, although the profiler records them once the stream is done", unit = "count", metric = "rank" }
 --! collective_count = { doc = "operators that call a collective (record_param_comms)", unit = "count", metric = "rank" }
---! bare_collective_count = { doc = "of these, operators that lack the name of the collective, its type, its sizes or the size of its group", unit = "count", metric = "rank" }
+--! bare_collective_count = { doc = "number of these that lack the name, the type, the sizes or the group size of the collective", unit = "count", metric = "rank" }
 --! backward_count = { doc = "sequence numbers of backward operators, by thread of the forward pass", unit = "count", metric = "rank" }
---! shared_backward_count = { doc = "of these, numbers that backward operators of different names have; without AccumulateGrad, which has none", unit = "count", metric = "rank" }
---! flaw_count = { doc = "how many kinds of these flaws the rank has; collectives count if only some of them lack their description", unit = "count", metric = "rank" }
--- The checks of torch.profiler._trace_validator (PyTorch 2.15) but the first, which trace_timing has; tests/golden/validator.rs
--- compares them.
+--! shared_backward_count = { doc = "number of these that backward operators of different names share; without AccumulateGrad, which has no sequence number", unit = "count", metric = "rank" }
+--! flaw_count = { doc = "number of kinds of these flaws; collectives count only if some, not all, lack their description", unit = "count", metric = "rank" }
+-- The checks of torch.profiler._trace_validator (PyTorch 2.15), except the first, which trace_timing makes.
+-- tests/golden/validator.rs compares the results.
 WITH waits AS (
     SELECT rank, ts_ns, name = 'Stream Wait Event' AS is_of_stream, CASE WHEN wait_on_record >= 0 THEN wait_on_record END AS record
     FROM device_syncs
@@ -42,7 +42,7 @@ event_waits AS (
     LEFT JOIN records r ON r.rank = w.rank AND r.record = w.record
     GROUP BY w.rank
 ),
--- A wait comes before the kernels that start at the same moment.
+-- A wait is ordered before the kernels that start at the same time.
 queue AS (
     SELECT rank, coalesce(device, CAST(-1 AS INT)) AS device, coalesce(stream, CAST(-1 AS INT)) AS stream, ts_ns, CAST(NULL AS BIGINT) AS end_ns, 0 AS is_work
     FROM device_syncs

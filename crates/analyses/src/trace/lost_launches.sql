@@ -1,21 +1,21 @@
 --! question = "Did the profiler lose the work of some launches?"
---! row = "one rank that launches kernels: launches without work on the device"
+--! row = "one rank that launches kernels: launches without device activity"
 --! window = "recording"
 --! needs = ["ranks", "runtime_calls", "lost_launches", "steps", "complete_steps"]
 --! order = ["rank"]
 --! requires = ["device_activity"]
---! when_empty = "the trace holds no launch of a kernel that ran"
+--! when_empty = "the trace contains no kernel launch with GPU activity"
 --! [columns]
 --! rank = "rank"
---! launch_count = { doc = "launches of kernels, without those that a graph captures", unit = "count", metric = "rank" }
---! lost_count = { doc = "of these, launches that no device activity belongs to, see lost_launches", unit = "count", metric = "rank" }
---! lost_ratio = { doc = "their share", unit = "ratio", metric = "rank" }
---! early_count = { doc = "of the lost ones, launches before the first that has device work", unit = "count", metric = "rank" }
---! early_ns = { doc = "from the start of the recording to the first launch that has device work; absent unless some before it were lost", unit = "ns", metric = "rank" }
---! late_count = { doc = "of the lost ones, launches after the last that has device work", unit = "count", metric = "rank" }
---! late_ns = { doc = "from the last launch that has device work to the end of the recording; absent unless some after it were lost", unit = "ns", metric = "rank" }
+--! launch_count = { doc = "kernel launches, except launches that a graph captures", unit = "count", metric = "rank" }
+--! lost_count = { doc = "number of these without device activity, see lost_launches", unit = "count", metric = "rank" }
+--! lost_ratio = { doc = "lost_count over launch_count", unit = "ratio", metric = "rank" }
+--! early_count = { doc = "lost launches before the first launch with device activity", unit = "count", metric = "rank" }
+--! early_ns = { doc = "from the start of the recording to the first launch with device activity; absent if early_count is 0", unit = "ns", metric = "rank" }
+--! late_count = { doc = "lost launches after the last launch with device activity", unit = "count", metric = "rank" }
+--! late_ns = { doc = "from the last launch with device activity to the end of the recording; absent if late_count is 0", unit = "ns", metric = "rank" }
 --! step_count = { doc = "steps of the recording", unit = "count", metric = "rank" }
---! counted_step_count = { doc = "of these, steps that count, see complete_steps", unit = "count", metric = "rank" }
+--! counted_step_count = { doc = "number of these that count, see complete_steps", unit = "count", metric = "rank" }
 WITH recorded AS (
     SELECT rank, count(*) AS recorded_count, min(ts_ns) AS first_ns, max(ts_ns) AS last_ns
     FROM runtime_calls

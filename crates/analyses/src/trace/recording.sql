@@ -48,10 +48,10 @@
 --! outlier_count = { doc = "number of these events", unit = "count", metric = "run" }
 --! outlier_name = "one of these events; absent if there are none"
 --! rest_ns = { doc = "length of that rank's recording without them", unit = "ns", metric = "run" }
---! lost_launch_ratio = { doc = "share of the launches of kernels whose device work is not in the trace, of the rank with least, see trace_lost_launches; absent if no launch has any", unit = "ratio", metric = "run" }
---! recorded_step_count = { doc = "steps of that rank that count", unit = "count", metric = "run" }
---! burst_ratio = { doc = "share of the device's work that was launched before any of it starts, long after, of the rank with least, see trace_bursts; absent without device activity or two steps", unit = "ratio", metric = "run" }
---! burst_wait_ns = { doc = "for how long that rank waits", unit = "ns", metric = "run" }
+--! lost_launch_ratio = { doc = "share of kernel launches without device activity in the trace, on the rank with the smallest share, see trace_lost_launches; absent if no launch has device activity", unit = "ratio", metric = "run" }
+--! recorded_step_count = { doc = "number of steps of that rank that count", unit = "count", metric = "run" }
+--! burst_ratio = { doc = "share of the device work that was launched long before the first work starts, on the rank with the smallest share, see trace_bursts; absent without device activity or two steps", unit = "ratio", metric = "run" }
+--! burst_wait_ns = { doc = "time from the first launch of that rank to its first device work", unit = "ns", metric = "run" }
 --! is_truncated = "some file ends in the middle, or parts of it are damaged"
 WITH op_names AS (
     SELECT

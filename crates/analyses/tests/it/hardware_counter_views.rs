@@ -1,4 +1,4 @@
-//! Hardware counters sampled while kernels run: by interval, step, family of kernels and device; and clocks.
+//! Views of hardware counters that were sampled while kernels ran, by interval, step, kernel family and device, and of clocks.
 
 use query::Session;
 
@@ -6,10 +6,11 @@ use crate::support::{Run, rows};
 
 const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed";
 const DRAM: &str = "DRAM BW (%)";
-/// When the work of the second step starts.
+/// Start of the work of the second step.
 const WORK_START_NS: i64 = 10_100;
 
-/// Steps of a matmul of 400 ns and an element-wise kernel of 300 ns. In the second one, a sample each 100 ns for 1 us.
+/// A run of three steps, each with a matmul of 400 ns and an element-wise kernel of 300 ns. The second step has a sample every
+/// 100 ns for 1 us.
 fn sampled() -> Run {
     let mut run = Run::default();
     run.rank_with_cut(0, 3, 20_000).device(0, 1_000).device_named(0, "NVIDIA A100-SXM4-40GB");
@@ -55,7 +56,7 @@ fn each_interval_has_its_counters_and_what_ran() {
 #[test]
 fn intervals_after_which_samples_are_missing_are_left_out() {
     let mut run = sampled();
-    // The next sample after 1 us is at 2 us: the value holds for 0.1 us of it.
+    // The sample at 1 us is followed by a sample at 2 us, so the interval between them is left out.
     run.hardware_counter(0, TENSOR, WORK_START_NS + 2_000, 2.0).hardware_counter(
         0,
         TENSOR,

@@ -1,11 +1,12 @@
-//! Recordings that lack work of the device, or in which the profiler adds time: launches without work, gaps between the nodes of
-//! traced replays.
+//! Recordings that lack device work, or to which the profiler adds time: launches without device activity, and gaps between the
+//! nodes of traced replays.
 
 use crate::support::{Run, rows};
 
 const STEPS: [&str; 4] = ["step", "is_recorded", "is_anchored", "is_counted"];
 
-/// Steps of 1000 ns on the host, each with ten kernels that start 400 ns after their launch; without those of `lost` steps.
+/// A run of five steps of 1000 ns on the host, each with ten kernels that start 600 ns after their launch. The kernels of the steps
+/// in `lost` are not recorded.
 fn steps(lost: &[i64]) -> Run {
     let mut run = Run::default();
     run.rank(0);
@@ -28,18 +29,18 @@ fn steps_whose_work_is_lost_do_not_count() {
     let all = ["0 true false false", "1 true true true", "2 true true true", "3 true true true"];
     let of = |lost: &[i64]| rows(&steps(lost).open(), "complete_steps", &STEPS);
     assert_eq!(of(&[])[..4], all);
-    // Nothing says when the device was done with the lost work, so the step after it has no start.
+    // The trace does not show when the device finished the lost work, so the start of the next step is unknown.
     assert_eq!(
         of(&[0, 1])[..4],
         ["0 false true false", "1 false true false", "2 true false false", "3 true true true"]
     );
-    // Steps at the end are not complete anyway.
+    // Steps at the end of the recording are not complete in any case.
     assert_eq!(of(&[3, 4]), all[..3]);
     assert_eq!(
         of(&[2])[..4],
         ["0 true false false", "1 true true true", "2 false true false", "3 true false false"]
     );
-    // All steps lack work: they count, and the rule about lost launches says what they are worth.
+    // If all steps lack work, they count, and the rule about lost launches reports it.
     let mut all_lack_work = steps(&[]);
     for step in 0..5 {
         all_lack_work.lost_launch(0, step, 1_000 * step + 700);
@@ -104,12 +105,12 @@ fn launches_that_share_a_correlation_id_with_recorded_work_are_not_lost() {
         rows(&run.open(), "lost_launches", &["ts_ns"])
     };
     assert_eq!(lost(|_, _| {}), ["1690"]);
-    // The kernel was launched by this call or by one of another process in the file.
+    // This call or a call of another process in the file launched the kernel.
     let shared = lost(|run, call| {
         run.kernel(0, "computation", 2_000, 10, None).correlated(call);
     });
     assert_eq!(shared, Vec::<String>::new());
-    // A call of the driver inside that of the runtime is no launch of its own; a call of another time is.
+    // A driver call inside a runtime call is not a separate launch; a call at another time is.
     let nested = lost(|run, _| {
         run.kernel(0, "computation", 2_100, 10, Some((1_800, 5)));
         run.call_with_id_of_launch("cuLaunchKernel", 1_801, 3);
@@ -177,7 +178,7 @@ fn launches_after_that_of_the_next_activity_delay_nothing_before_it() {
     );
 }
 
-/// A replay of `nodes` kernels of 16 us, with gaps of these lengths in turn.
+/// A run with one replay of `nodes` kernels of 16 us, separated by the gaps of `gaps_ns` in turn.
 fn replay(nodes: i64, gaps_ns: &[i64]) -> Run {
     let mut run = Run::default();
     run.rank(0).step_from("trace", 0, 0, 0, 1_000_000, true);
@@ -208,7 +209,8 @@ fn equal_gaps_of_a_replay_are_the_profilers() {
     assert_eq!(rows(&session, "gpu_idle_causes", &["profiler_ns"]), ["0"]);
 }
 
-/// Two steps of 1 ms, or one, that launch so many kernels, of which the first starts at this time.
+/// Returns the burst columns of a run of `step_count` steps of 1 ms that launch `kernel_count` kernels, of which the first starts at
+/// `first_ns`.
 fn late_work(step_count: i64, kernel_count: i64, first_ns: i64) -> String {
     let mut run = Run::default();
     run.rank(0);
@@ -227,7 +229,7 @@ fn late_work(step_count: i64, kernel_count: i64, first_ns: i64) -> String {
 fn work_that_waits_is_a_burst_if_no_queue_holds_it() {
     assert_eq!(late_work(2, 40, 2_000_000), "40 1", "behind the last step");
     assert_eq!(late_work(2, 1_100, 1_900_000), "1100 1", "more than a queue holds");
-    // A device that is busy with earlier work, behind a host that is ahead, starts just as late.
+    // If the host is ahead, a device that is busy with earlier work starts just as late.
     assert_eq!(late_work(2, 40, 1_900_000), "40 0", "a model that fits into a queue");
     assert_eq!(late_work(2, 40, 500_000), "20 0", "less than a millisecond");
     assert_eq!(late_work(1, 40, 2_000_000), "40 -", "one step");
@@ -241,7 +243,7 @@ fn backward_numbers_of_several_operators_are_contradictory() {
         let name = format!("autograd::engine::evaluate_function: {name}");
         run.op(0, &name, sequence, 1).with_sequence(sequence);
     }
-    // It has no number of its own.
+    // AccumulateGrad has no sequence number of its own.
     let name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
     run.op(0, name, 20, 1).with_sequence(8);
     run.op(0, "record_param_comms", 30, 1);

@@ -25,7 +25,7 @@ pub(crate) struct RecordArgs {
     /// Record Python stacks, too: findings name source lines, but the host takes longer
     #[arg(long)]
     pub(crate) stacks: bool,
-    /// What records the GPU and writes the trace; the note at the end says which it was
+    /// PyTorch trace writer that records the GPU; the note at the end names the writer that recorded
     #[arg(long, value_enum, default_value_t = TraceWriter::Auto)]
     pub(crate) writer: TraceWriter,
     /// Keep no history of GPU memory for a snapshot when the program runs out of it
@@ -42,15 +42,15 @@ pub(crate) struct RecordArgs {
     pub(crate) no_check: bool,
 }
 
-/// A trace writer of PyTorch.
+/// The choice of PyTorch's trace writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TraceWriter {
-    /// Cuspy where it can record, else Kineto
+    /// Cuspy if it can record, otherwise Kineto
     Auto,
-    /// The one that every PyTorch has
+    /// The writer of every PyTorch version
     Kineto,
-    /// The one of PyTorch 2.15 and later for NVIDIA GPUs; it needs the package cupti-python. Kineto steps in, with a warning
+    /// The writer of PyTorch 2.15 and later for NVIDIA GPUs, with cupti-python; if it cannot record, Kineto does, with a warning
     Cuspy,
 }
 

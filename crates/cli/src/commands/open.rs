@@ -222,7 +222,7 @@ fn lowest_rank(run: &Run) -> anyhow::Result<&Source> {
     let timelines = run.info().sources.iter().filter(|source| source.format == "kineto");
     timelines.min_by_key(|source| source.rank).with_context(|| {
         if run.info().sources.iter().any(|source| source.format == "perfetto") {
-            "the run has traces in Perfetto's format only: https://ui.perfetto.dev opens these files themselves"
+            "the run has only traces in Perfetto's format: open these files in https://ui.perfetto.dev"
         } else {
             "the run has no timeline to open"
         }

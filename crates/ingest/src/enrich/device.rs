@@ -42,7 +42,7 @@ pub(crate) fn link(columns: &mut Columns, around: &[LaunchContext], steps: &Look
                 t.op.set(row, around.op);
                 t.op_name.set(row, around.op_name);
                 t.annotation.set(row, around.annotation);
-                // The program may have marked the node of a graph with its module when it was captured.
+                // A module with which the program marked the graph node takes precedence.
                 if t.module.get(row).is_null() {
                     t.module.set(row, around.module);
                 }

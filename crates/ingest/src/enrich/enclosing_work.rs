@@ -1,9 +1,9 @@
-//! Drops device activities that enclose many others of their stream: a stream runs one thing after the other, so their times
-//! are wrong.
+//! Drops device activities that enclose many others on their stream. A stream runs one activity at a time, so their times are
+//! wrong.
 //!
-//! A profiler that loses the end of a kernel may write one as long as the recording. That one event would hide all idle time.
-//! In a file of several processes nothing is dropped: each numbers devices and streams for itself, so one number may stand for
-//! streams of several.
+//! A profiler that loses the end of a kernel may write a kernel as long as the recording, which would hide all idle time. Nothing
+//! is dropped in a file of several processes: each process numbers its devices and streams separately, so one number may refer to
+//! several streams.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use trace_model::column::NULL_I32;
@@ -11,16 +11,17 @@ use trace_model::column::NULL_I32;
 use crate::timeline::columns::Columns;
 use crate::warnings::Issue;
 
-/// Activities of other calls that an activity with wrong times encloses, of those that start next on its stream.
+/// Minimum number of activities of other calls that an activity with wrong times encloses.
 const MIN_ENCLOSED: usize = 10;
+/// Number of following activities on the stream that are compared with an activity.
 const MAX_COMPARED: usize = 32;
-/// It lasts for at least one part in two of the time in which its stream has work.
+/// An activity with wrong times lasts for at least this fraction, one half, of the extent of its stream.
 const EXTENT_PARTS: i64 = 2;
 
-/// A device and a stream on it.
+/// The numbers of a device and of a stream on it.
 type Stream = (i32, i32);
 
-/// When a stream has work.
+/// The time from the first to the last activity of a stream.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     start_ns: i64,
@@ -46,7 +47,7 @@ enum WorkTable {
     Memsets,
 }
 
-/// A row of one of the tables. Of two that start at once, the longer one comes first.
+/// A row of one of the tables. Of two activities that start at the same time, the longer one is ordered first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Activity {
     stream: Stream,
@@ -58,8 +59,8 @@ struct Activity {
 }
 
 impl Activity {
-    /// Returns whether another activity runs inside this one, and a different call launched it: the nodes of one graph may
-    /// run side by side. Tracers write 0 for "none".
+    /// Returns whether another activity runs inside this one and a different call launched it. Nodes of one graph may overlap, so
+    /// activities of the same call do not count. Tracers write the correlation 0 for "none".
     fn encloses(&self, other: &Self) -> bool {
         other.end_ns.0 <= self.end_ns.0
             && other.correlation > 0
@@ -83,7 +84,7 @@ macro_rules! for_each_activity {
     )+ };
 }
 
-/// Drops such activities. Takes linear time, and where a stream has activities that long, the time to sort its activities.
+/// Drops activities with wrong times. Takes linear time, and sorts the activities of streams that have an activity long enough.
 pub(super) fn drop(columns: &mut Columns) {
     let extents = extents(columns);
     if !extents.values().any(Extent::may_hold_enclosing) || is_of_several_processes(columns) {
@@ -107,7 +108,7 @@ pub(super) fn drop(columns: &mut Columns) {
     columns.issues.add_many(Issue::EnclosingWork, wrong.len() as u64);
 }
 
-/// Returns whether several processes of the file call the runtime of a device.
+/// Returns whether several processes of the file call the runtime.
 fn is_of_several_processes(columns: &Columns) -> bool {
     let calls = &columns.runtime_calls;
     let mut processes = (0..calls.len()).map(|row| columns.process(calls.thread.get(row)));
@@ -128,7 +129,7 @@ fn extents(columns: &Columns) -> FxHashMap<Stream, Extent> {
     extents
 }
 
-/// The activities of the streams that may hold one with wrong times, in order.
+/// Returns the activities of streams that may contain an activity with wrong times, sorted.
 fn activities(columns: &Columns, extents: &FxHashMap<Stream, Extent>) -> Vec<Activity> {
     let mut activities = Vec::new();
     let mut add = |stream: Stream, ts_ns: i64, dur_ns: i64, correlation, table, row| {
@@ -142,7 +143,7 @@ fn activities(columns: &Columns, extents: &FxHashMap<Stream, Extent>) -> Vec<Act
     activities
 }
 
-/// Table and row of the activities with wrong times.
+/// Returns table and row of the activities with wrong times.
 fn enclosing(
     activities: &[Activity],
     extents: &FxHashMap<Stream, Extent>,
@@ -172,8 +173,8 @@ mod tests {
 
     const LONG_NS: i64 = 1_000;
 
-    /// A kernel of call 1 and this length, and `count` kernels of 10 ns that start after it, of these calls. The stream has work
-    /// for [`LONG_NS`].
+    /// Returns a kernel of call 1 that lasts `long_ns`, and `count` kernels of 10 ns that start after it, with the correlations of
+    /// `correlation`. The extent of the stream is [`LONG_NS`].
     fn enclosing(long_ns: i64, count: i64, correlation: impl Fn(i64) -> i64) -> Columns {
         let mut columns = Columns::default();
         let mut add = |event_id: i64, ts_ns: i64, dur_ns: i64, correlation: i64| {

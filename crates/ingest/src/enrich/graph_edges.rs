@@ -1,4 +1,4 @@
-//! Dependencies between the nodes of a replayed graph. PyTorch's second writer (Cuspy) draws them as arrows, from the end of
+//! Dependencies between the nodes of a replayed graph. Cuspy, PyTorch's second trace writer, draws them as arrows from the end of
 //! one node to the start of another.
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -7,22 +7,22 @@ use trace_model::tables::GraphEdge;
 
 use crate::timeline::columns::Columns;
 
-/// Ids of these arrows start here: smaller ones are correlation ids, of arrows from launches.
+/// First id of arrows between nodes. Smaller ids are correlation ids of arrows from launches.
 const FIRST_ID: i64 = 1 << 40;
 
-/// Category of arrows between host and device, and of these.
+/// Category of arrows between nodes, and of arrows between host and device.
 const ARROWS: &str = "ac2g";
 
-/// Nodes that run nothing on the device. They lie among the spans.
+/// Categories of nodes that run nothing on the device. The table `spans` contains them.
 const OTHER_NODES: [&str; 2] = ["graph_event_node", "graph_host_node"];
 
-/// The times of an arrow are rounded otherwise than the ends of its nodes.
+/// Maximum difference between the time of an arrow and the time of its node, which are rounded differently.
 const MAX_ROUNDING_NS: u64 = 1_000;
 
-/// Nodes that start, or end, at one time on one lane and are looked at.
+/// Maximum number of compared nodes that start, or end, at the same time on a lane, before and after an arrow.
 const MAX_ALIKE: usize = 8;
 
-/// An arrow passes at most this many event records and host functions in a row.
+/// Maximum number of consecutive event records and host functions that an edge skips.
 const MAX_PASSED: usize = 64;
 
 /// One node of a replay.
@@ -32,10 +32,10 @@ struct Node {
     is_work: bool,
 }
 
-/// One end of an arrow, or of a node: its lane and time.
+/// Lane and time of one end of an arrow or of a node.
 type Place = (i32, i64);
 
-/// All that may be a node of a graph, and its number by where it starts and where it ends.
+/// All rows that may be graph nodes, and the numbers of these nodes by the place of their start and of their end.
 #[derive(Default)]
 struct NodeIndex {
     nodes: Vec<Node>,
@@ -51,7 +51,7 @@ pub(super) fn link(columns: &mut Columns) {
     }
     let NodeIndex { nodes, starts, ends } = NodeIndex::of(columns);
     let mut edges: Vec<(u32, u32)> = Vec::with_capacity(arrows.len());
-    // Nodes that an arrow leads to whose other end is unknown, or that it may lead to.
+    // Nodes with an arrow whose source is unknown, and nodes to which an ambiguous arrow may lead.
     let mut incomplete: FxHashSet<u32> = FxHashSet::default();
     for (from, to) in arrows {
         let Some(target) = nearest(&nodes, &starts, to) else {
@@ -95,7 +95,7 @@ pub(super) fn link(columns: &mut Columns) {
     }
 }
 
-/// Both ends of each arrow between nodes, the first if the trace holds it.
+/// Returns both ends of each arrow between nodes. The start is `None` if the trace does not contain it.
 fn arrows(columns: &Columns) -> Vec<(Option<Place>, Place)> {
     let flows = &columns.flows;
     let is_own = |row: &usize| flows.id.get(*row) >= FIRST_ID;
@@ -148,11 +148,11 @@ impl NodeIndex {
     }
 }
 
-/// The node on the lane that starts, or ends, nearest to the time of an arrow. `None` if several kernels, copies or fills do,
-/// as on lanes that several streams are drawn on.
+/// Returns the node on the lane that starts, or ends, nearest to the time of an arrow. Returns `None` if several kernels, copies or
+/// fills do, for example on a lane on which several streams are drawn.
 fn nearest(nodes: &[Node], places: &[(Place, u32)], place: Place) -> Option<u32> {
     let mut alike = alike(places, place);
-    // An event record has no length, and is passed in any case.
+    // Work takes precedence over an event record, which has no length and is skipped in any case.
     let mut work = alike.clone().filter(|&node| nodes[node as usize].is_work);
     match (work.next(), work.next()) {
         (Some(only), None) => Some(only),
@@ -161,7 +161,7 @@ fn nearest(nodes: &[Node], places: &[(Place, u32)], place: Place) -> Option<u32>
     }
 }
 
-/// The nodes on the lane that start, or end, nearest to the time of an arrow: none if all are too far.
+/// Returns the nodes on the lane that start, or end, nearest to the time of an arrow; none if all are too far away.
 fn alike(places: &[(Place, u32)], (thread, ts_ns): Place) -> impl Iterator<Item = u32> + Clone {
     let next = places.partition_point(|&(place, _)| place < (thread, ts_ns));
     let (before, after) = places.split_at(next);
@@ -174,7 +174,7 @@ fn alike(places: &[(Place, u32)], (thread, ts_ns): Place) -> impl Iterator<Item 
     all.filter(move |place| Some(distance_ns(place)) == near_ns).map(|&(_, node)| node)
 }
 
-/// For each node that runs nothing, the node before it that ended last.
+/// Returns, for each node that runs nothing, its predecessor that ended last.
 fn passed(nodes: &[Node], edges: &[(u32, u32)]) -> FxHashMap<u32, u32> {
     let mut before: FxHashMap<u32, u32> = FxHashMap::default();
     for &(source, target) in edges.iter().filter(|(_, target)| !nodes[*target as usize].is_work) {

@@ -427,7 +427,7 @@ fn set_node(columns: &mut Columns, activity: &Activity, node: usize) {
             t.graph_node.set(row, id);
             t.op.set(row, NULL_I64);
             t.op_name.set(row, op_name);
-            // A module that the program marked the node with is not one around the launch.
+            // Keep a module with which the program marked the node; replace a module around the launch.
             let known = columns.strings.get(t.module.get(row));
             if known.is_empty() || known.starts_with(MODULE_PREFIX) {
                 t.module.set(row, module);

@@ -135,7 +135,7 @@ impl<'a> FileInput<'a> {
         Ok(input)
     }
 
-    /// Bytes of text above which the file is refused, in all layers of compression together.
+    /// Returns the maximum bytes of text that one layer of compression may expand to. Larger files are refused.
     ///
     /// # Errors
     /// If the file cannot be accessed.

@@ -30,7 +30,7 @@ impl Limit {
     const MAX_RATIO: u64 = 250;
     const ALWAYS_ALLOWED: u64 = 256 << 20;
 
-    /// The limit for a file of this size.
+    /// Returns the limit, in bytes, for a file of this size.
     pub(crate) fn bytes(self, file_bytes: u64) -> u64 {
         if self.max_json_bytes > 0 {
             self.max_json_bytes

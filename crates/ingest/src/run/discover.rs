@@ -22,7 +22,7 @@ use crate::options::Options;
 use crate::parquet::manifest;
 use crate::warnings::{SECOND_COPY, run_warning};
 
-/// Files that a warning names.
+/// Maximum files that a warning names.
 const SHOWN_FILES: usize = 3;
 
 /// Files whose first bytes are read to find a timeline among them.
@@ -147,7 +147,7 @@ pub(crate) struct DiscoveredFiles {
     pub(crate) skipped: Vec<String>,
     /// Metrics in folders below other metrics.
     pub(crate) nested_metrics: Vec<String>,
-    /// Traces in Perfetto's format that are beside the same recording as JSON.
+    /// Traces in Perfetto's format of recordings that the run also contains as JSON.
     pub(crate) second_copies: Vec<String>,
     /// The folder and its manifest, if it is an export: then there is nothing else.
     pub(crate) export: Option<(Folder, File)>,
@@ -384,7 +384,7 @@ fn paths(files: &[Entry]) -> Vec<String> {
     files.iter().map(|entry| entry.name.clone()).collect()
 }
 
-/// Leaves out traces in Perfetto's format where the folder holds the same recording as JSON, which says more: `a.pftrace` beside
+/// Removes traces in Perfetto's format if the folder contains the same recording as JSON, which has more data: `a.pftrace` beside
 /// `a.json.gz`.
 fn leave_out_second_copies(found: &mut DiscoveredFiles) {
     let is_of = |file: &InputFile, format| file.importer.descriptor().name == format;
@@ -402,7 +402,7 @@ fn leave_out_second_copies(found: &mut DiscoveredFiles) {
     found.second_copies.extend(second.into_iter().map(|file| file.file));
 }
 
-/// Names traces that were not read because the run holds the same recordings as JSON.
+/// Returns a warning that names traces that were not read because the run contains the same recordings as JSON.
 pub(crate) fn second_copies_warning(files: &[String]) -> Option<Warning> {
     if files.is_empty() {
         return None;

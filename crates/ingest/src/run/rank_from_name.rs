@@ -30,7 +30,7 @@ pub(crate) fn worker_name(file: &str) -> &str {
     parts.filter(|(_, number)| is_number(number)).map_or(stem, |(worker, _)| worker)
 }
 
-/// The name of a file without the endings that state its format: files of one recording differ in them only.
+/// Returns the name of a file without the endings that state its format. Files of the same recording differ only in these endings.
 pub(crate) fn recording_name(file: &str) -> &str {
     const ENDINGS: [&str; 3] = [".json", ".pftrace", ".perfetto-trace"];
     let stem = file.strip_suffix(".gz").unwrap_or(file);

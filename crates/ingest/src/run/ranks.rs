@@ -189,8 +189,8 @@ pub(crate) fn cycles<T: Timeline>(
     cycles
 }
 
-/// Leaves out traces in Perfetto's format that overlap with JSON of the same rank: of two exports of one recording, JSON holds
-/// more.
+/// Removes traces in Perfetto's format that overlap with a JSON trace of the same rank: of two exports of one recording, JSON has
+/// more data.
 pub(crate) fn without_second_copies<T: Timeline>(
     traces: Vec<RankTrace<T>>,
     warnings: &mut Vec<Warning>,
@@ -204,7 +204,7 @@ pub(crate) fn without_second_copies<T: Timeline>(
     for trace in second {
         let is_at_once = |at: &usize| {
             let spans = span(&trace.trace).zip(span(&kept[*at].trace));
-            // Of times since boot, nothing is known.
+            // Times since boot cannot be compared, so they count as overlapping.
             spans.is_none_or(|(a, b)| a.0 < b.1 && b.0 < a.1)
         };
         let of_rank = json.get(&trace.rank).into_iter().flatten();

@@ -35,12 +35,12 @@ impl Trace {
         hold(Capability::LaunchSizes, kernels.blocks.0.iter().any(is_known));
         let occupancy = &kernels.occupancy_ratio.0;
         hold(Capability::KernelOccupancy, occupancy.iter().any(|ratio| !ratio.is_nan()));
-        // Without copies, nothing is missing.
+        // A recording without copies lacks no directions.
         let kinds = &columns.memcpys.kind.0;
         let states_direction = |&kind: &StrId| columns.strings.get(kind) != UNKNOWN_COPY;
         let has_directions = kinds.is_empty() || kinds.iter().any(states_direction);
         hold(Capability::CopyDirections, self.has_device_work() && has_directions);
-        // The name of an architecture alone says neither.
+        // A device of which only the architecture is known has neither memory size nor SM count.
         let devices = &self.metadata.devices;
         let states_size =
             |d: &DeviceProperties| d.total_memory_bytes.is_some() || d.sm_count.is_some();

@@ -1,12 +1,12 @@
-//! Names of copies and fills as Kineto writes them, from the kinds that CUPTI numbers: `Memcpy HtoD (Pageable -> Device)`.
+//! Kineto's names of copies and fills, from the kinds that CUPTI defines: `Memcpy HtoD (Pageable -> Device)`.
 //!
 //! Views and rules read direction and memory from the names, so importers give every copy such a name.
 
-/// Directions by the numbers of CUPTI, from 1.
+/// Directions by CUPTI's numbers, which start at 1.
 const COPIES: [&str; 10] =
     ["HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"];
 
-/// Kinds of memory by the numbers of CUPTI: as PyTorch's second writer (Cuspy) writes them, and as Kineto does.
+/// Names of the kinds of memory in Cuspy's and in Kineto's traces, by CUPTI's numbers.
 const MEMORIES: [(&str, &str); 8] = [
     ("unknown", "Unknown"),
     ("pageable", "Pageable"),
@@ -18,8 +18,8 @@ const MEMORIES: [(&str, &str); 8] = [
     ("managed_static", "Managed Static"),
 ];
 
-/// The name of a copy, from its direction and the kinds of memory that it reads and writes. Each is given by name or
-/// number, or is empty.
+/// Returns the name of a copy from its direction and the kinds of memory that it reads and writes. Each argument is a name, a
+/// number, or empty.
 pub(crate) fn copy_name(copy: &str, source: &str, target: &str) -> String {
     let (source, target) = (memory(source), memory(target));
     let stated = COPIES.into_iter().find(|known| *known == copy);
@@ -28,7 +28,7 @@ pub(crate) fn copy_name(copy: &str, source: &str, target: &str) -> String {
     format!("Memcpy {} ({source} -> {target})", copy.unwrap_or("<unknown>"))
 }
 
-/// The name of a fill, from the kind of memory that it writes: its name or number.
+/// Returns the name of a fill from the name or number of the kind of memory that it writes.
 pub(crate) fn fill_name(kind: &str) -> String {
     format!("Memset ({})", memory(kind))
 }
@@ -43,7 +43,7 @@ fn number(text: &str) -> Option<usize> {
     text.parse().ok()
 }
 
-/// The direction that follows from the kinds of memory. Managed memory may be on either side.
+/// Returns the direction that follows from the kinds of memory. Managed memory may be on the host or on the device.
 fn direction(source: &str, target: &str) -> Option<&'static str> {
     let is_on_host = |memory: &str| match memory {
         "Pageable" | "Pinned" => Some(true),
@@ -67,7 +67,7 @@ mod tests {
         for (kinds, name) in [
             (["HtoD", "pageable", "device"], "Memcpy HtoD (Pageable -> Device)"),
             (["PtoP", "device", "device"], "Memcpy PtoP (Device -> Device)"),
-            // Cuspy has no names for these numbers.
+            // Cuspy writes these directions as numbers, because it has no names for them.
             (["9", "pinned", "pinned"], "Memcpy HtoH (Pinned -> Pinned)"),
             (["0", "device", "pinned"], "Memcpy DtoH (Device -> Pinned)"),
             (["0", "managed", "device"], "Memcpy <unknown> (Managed -> Device)"),

@@ -1,11 +1,12 @@
-//! What a program marked the nodes of a graph with while it captured them (`torch.cuda.graph_annotations.mark_kernels`).
+//! Marks that a program adds to graph nodes during the capture (`torch.cuda.graph_annotations.mark_kernels`).
 
 use serde_json::{Map, Value};
 
-/// Field of a mark that names the module which the node belongs to: `layers.0.attention`.
+/// Field of a mark with the module of the node, for example `layers.0.attention`.
 pub(crate) const MODULE: &str = "module_fqn";
 
-/// The module that the marks of a node name: those of nested scopes, of which the last counts.
+/// Returns the module that the marks of a node name. Marks are ordered from the outermost to the innermost scope; the last
+/// module counts.
 pub(crate) fn module_of(marks: &Value) -> Option<&str> {
     match marks {
         Value::Array(marks) => marks.iter().rev().find_map(module_of),
@@ -14,13 +15,13 @@ pub(crate) fn module_of(marks: &Value) -> Option<&str> {
     }
 }
 
-/// The same of marks that are written as text.
+/// Returns the module that marks in JSON text name, see [`module_of`].
 pub(crate) fn module_in(text: &str) -> Option<String> {
     let marks: Value = serde_json::from_str(text).ok()?;
     module_of(&marks).map(str::to_owned)
 }
 
-/// Fields of all marks of a node that are written as text: names and values as JSON. Of equal fields the last counts.
+/// Returns the fields of all marks in JSON text, with names and values as JSON. If a field occurs several times, the last counts.
 pub(crate) fn fields_in(text: &str) -> Vec<(String, String)> {
     let marks = match serde_json::from_str(text) {
         Ok(Value::Array(marks)) => marks,

@@ -36,7 +36,7 @@ pub(crate) fn kernel_kind(name: &str) -> &'static str {
     }
 }
 
-/// Direction of a copy that nothing states.
+/// Direction of a copy whose direction is unknown.
 pub(crate) const UNKNOWN_COPY: &str = "unknown";
 
 /// Direction of a copy: AMD writes it in `kind`, NVIDIA in the name.

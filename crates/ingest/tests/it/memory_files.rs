@@ -179,7 +179,7 @@ fn snapshot_beside_a_trace_is_on_its_clock() {
     assert_eq!(column(&dataset, "snapshot_events", "ts_ns")[..2], ["0", "100000"]);
 }
 
-/// Columns of the tables of snapshots, without what a database does not hold: pools, settings, annotations.
+/// Columns of the snapshot tables that a database contains. It has no pools, settings or annotations.
 const SNAPSHOT_COLUMNS: [(&str, &[&str]); 4] = [
     (
         "snapshot_segments",
@@ -245,7 +245,7 @@ fn snapshot_database_has_the_rows_of_its_pickle() {
     );
 }
 
-/// A database of these statements.
+/// Returns the bytes of a database that these statements create.
 fn database(statements: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
@@ -255,7 +255,7 @@ fn database(statements: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// The tables of a snapshot of one block.
+/// Statements that create a snapshot with one block.
 const TABLES: &str = "
     CREATE TABLE device_traces(id INTEGER PRIMARY KEY, action, addr, size, time_us, frames);
     CREATE TABLE blocks(segment_id, addr, size, state, frames);
@@ -272,13 +272,13 @@ fn snapshot_database_may_lack_columns_and_rows() {
     let columns = ["device", "address", "requested_bytes"];
     assert_eq!(rows(&small, "snapshot_blocks", &columns), ["0 4096 1024"]);
     assert_eq!(column(&small, "snapshot_events", "ts_ns").len(), 1);
-    // The tables as pytorch/pytorch#178670 names them at least, without rows.
+    // The tables of pytorch/pytorch#178670 without rows.
     let empty = read(
         "CREATE TABLE device_traces(id integer, time_us integer, size integer, action text);
          CREATE TABLE blocks(a); CREATE TABLE segments(a);",
     );
     assert_eq!(empty.tables.rows("snapshot_events"), 0);
-    // A write-ahead log was used, and is closed.
+    // The database used a write-ahead log, which is closed.
     let logged = read(&format!("PRAGMA journal_mode = WAL; {TABLES}"));
     assert_eq!(logged.tables.rows("snapshot_blocks"), 1);
     let wrong_types = read(&format!(
@@ -307,7 +307,7 @@ fn hostile_snapshot_databases_are_explained() {
     assert!(column.contains("table `blocks` has no column `segment_id`"), "{column}");
     let no_sizes = of(&format!("{TABLES} UPDATE segments SET total_size = 'text';"));
     assert!(no_sizes.contains("no row of its table `segments` has a size"), "{no_sizes}");
-    // Expressions of the schema are not computed, and triggers do not run.
+    // Generated columns are not computed, and triggers do not run.
     let computed = database(&format!(
         "{TABLES} DROP TABLE segments;
          CREATE TABLE segments(id, total_size, note AS (hex(zeroblob(400000000))));
@@ -321,7 +321,7 @@ fn hostile_snapshot_databases_are_explained() {
     for at in (0..whole.len()).step_by(97) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x5A;
-        // An error, or rows: never a panic.
+        // Damage leads to an error or to rows, never to a panic.
         drop(read_files(&[("s.db", &damaged)]));
     }
 }
@@ -340,7 +340,7 @@ fn stacks_of_snapshot_databases_take_bounded_memory() {
         let message = with_stacks(stacks).unwrap_err().to_string();
         assert!(message.contains("more rows or text than a file of its length"), "{message}");
     };
-    // Texts that all differ take ten times their length. There are far fewer rows than between two looks at the memory taken.
+    // Distinct texts take ten times their length. The table has fewer rows than the reader counts between two memory checks.
     let texts = |stack: usize| {
         let first = 0x10000 + 125_000 * stack;
         let texts: Vec<String> =
@@ -354,7 +354,7 @@ fn stacks_of_snapshot_databases_take_bounded_memory() {
     refused(&[numbers(600_000)]);
 }
 
-/// `torch.xpu.memory` writes the pickles of `torch.cuda.memory`; so does `torch.mtia`, of which a process may use any device.
+/// `torch.xpu.memory` and `torch.mtia` write the same pickles as `torch.cuda.memory`. A process may use any MTIA device.
 #[test]
 fn snapshots_of_other_devices_have_the_same_memory() {
     let columns = ["peak_allocated_bytes", "peak_position", "end_reserved_bytes"];

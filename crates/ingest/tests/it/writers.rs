@@ -1,5 +1,5 @@
-//! What PyTorch's writers of 2026 wrote (torch 2.15): Cuspy's JSON, and the Python exporter with marks of graphs. All fixtures
-//! are one program: four steps, each with one launch of a graph on three streams.
+//! Traces of PyTorch 2.15's writers: Cuspy's JSON, and the Python exporter with marks of graph nodes. All fixtures are traces of
+//! one program: four steps, each with one launch of a graph on three streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -20,7 +20,7 @@ fn recording(name: &str) -> Dataset {
     dataset
 }
 
-/// The distinct values of a column by the names of the kernels.
+/// Returns the distinct values of a column for each kernel name.
 fn by_kernel(dataset: &Dataset, of: &str) -> Vec<String> {
     let names = column(dataset, "kernels", "name");
     let values = column(dataset, "kernels", of);
@@ -109,7 +109,7 @@ fn event_records_and_host_functions_of_a_graph_are_no_device_work() {
 
 #[test]
 fn nodes_have_one_number_for_all_writers() {
-    // Graph 5, node 100: Cuspy leaves the upper half out.
+    // Graph 5, node 100: Cuspy omits the upper half of the id.
     let numbers = by_kernel(&recording("plain.json.gz"), "graph_node_id");
     assert_eq!(numbers[0], format!("gemm_a {}", (5_i64 << 32) + 100));
     for name in ["cuspy.json.gz", "cuspy_lanes.json.gz", "marked_lanes.json.gz"] {
@@ -152,7 +152,7 @@ fn nodes_that_are_drawn_on_lanes_keep_their_streams() {
     }
 }
 
-/// The edges of the first replay, by the names of their ends, and the number of all.
+/// Returns the edges of the first replay by the names of their nodes, and the number of edges of all replays.
 fn edges(dataset: &Dataset) -> (Vec<String>, usize) {
     let mut names = BTreeMap::new();
     for table in ["kernels", "memcpys", "memsets"] {
@@ -183,10 +183,10 @@ fn arrows_between_nodes_become_edges_past_event_records_and_host_functions() {
             "gemm_a to gemm_b",
             "gemm_a to gemm_c",
             "gemm_b to Memcpy PtoP (Device -> Device)",
-            // Past an event record.
+            // This edge skips an event record.
             "gemm_b to ncclDevKernel_AllReduce",
             "gemm_c to ncclDevKernel_AllReduce",
-            // Past a host function.
+            // This edge skips a host function.
             "ncclDevKernel_AllReduce to Memset (Device)",
         ]
     );
@@ -196,7 +196,7 @@ fn arrows_between_nodes_become_edges_past_event_records_and_host_functions() {
 
 #[test]
 fn an_arrow_that_may_mean_two_nodes_of_a_lane_is_no_edge() {
-    // On the lane that all three streams are drawn on, two kernels start at the same time.
+    // All three streams are drawn on one lane, where two kernels start at the same time.
     let (first, _) = edges(&recording("cuspy_lanes.json.gz"));
     assert!(!first.iter().any(|edge| edge.starts_with("gemm_a")), "{first:?}");
     assert!(first.iter().any(|edge| edge == "gemm_c to ncclDevKernel_AllReduce"), "{first:?}");
@@ -215,8 +215,8 @@ fn edges_of_a_node_whose_other_arrows_are_not_understood_are_incomplete() {
         let flags = column(&dataset, "graph_edges", "is_complete");
         (flags.len(), flags.iter().filter(|flag| *flag == "false").count())
     };
-    // The all-reduce depends on two kernels, of which one is past an event record. Without the start of either arrow, and of
-    // the arrow to the event record, one edge is left.
+    // The all-reduce depends on two kernels, on one of them through an event record. Without the start of one of these arrows, or
+    // of the arrow to the event record, one of its two edges is left.
     for lost in ["1099511627778", "1099511627779", "1099511627782"] {
         assert_eq!(incomplete(lost), (23, 1), "{lost}");
     }
@@ -279,7 +279,7 @@ fn annotations_that_fit_no_trace_are_reported() {
     assert_eq!(column(&dataset, "kernels", "module"), ["-"; 16]);
     let alone = read_files(&[("kernel_annotations_rank0_0.json", other)]).unwrap_err().to_string();
     assert!(alone.contains("hold no times"), "{alone}");
-    // Damaged files are skipped.
+    // A damaged file is skipped.
     let damaged = gzip(&fixture("kernel_annotations_rank0_0.json")[..100]);
     let dataset =
         read_files(&[("rank0.json.gz", &plain), ("kernel_annotations_rank0_0.json.gz", &damaged)])

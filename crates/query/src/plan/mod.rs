@@ -1,5 +1,5 @@
-//! Planning: names that queries mention, limits on their text and on their plans, queries without rows, shared common table expressions,
-//! patterns over dictionaries, walks over syntax trees, and the optimizer rules in use.
+//! Planning: names that queries mention, limits on their text and on their plans, queries without rows, shared common table
+//! expressions, patterns over dictionaries, walks over syntax trees, and the optimizer rules in use.
 
 pub(crate) mod empty_queries;
 pub(crate) mod match_dictionaries;

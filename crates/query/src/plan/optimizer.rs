@@ -111,7 +111,7 @@ pub(crate) fn user_session_state(full: SessionState, storage: TableStorage) -> S
     builder.with_config(config).with_physical_optimizer_rule(Arc::new(CancelableJoinRule)).build()
 }
 
-/// The state that plans queries of strangers: as those of users, with limits.
+/// Returns the state that plans untrusted queries: the state of user queries, with limits.
 pub(crate) fn stranger_session_state(
     user: &SessionState,
     environment: Arc<RuntimeEnv>,

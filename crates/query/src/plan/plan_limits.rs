@@ -1,6 +1,6 @@
-//! Limits on the plans of queries of strangers. The optimizer replaces the columns of filters by what computes them, and
-//! repeats parts of expressions: a short query may become one of any size, within one step that cannot be canceled and
-//! outside the memory that is counted.
+//! Limits on the plans of untrusted queries. The optimizer replaces column references in filters with the expressions that
+//! compute the columns, and repeats parts of expressions. A short query can therefore become arbitrarily large, in one step that
+//! cannot be canceled and in memory that is not counted.
 
 use std::collections::HashMap;
 
@@ -12,23 +12,24 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
-/// Parts of the expressions of a query, as the optimizer may repeat them. Planning takes some microseconds for each.
+/// Maximum parts of all expressions of a query, including the repetitions by the optimizer. Planning takes some microseconds per
+/// part.
 const MAX_PARTS: u64 = 200_000;
 
-/// How deep expressions are nested once columns are replaced by what computes them, little more than they may be in the text.
-/// Evaluating and freeing them recurses, and planning takes some seconds for an expression of that depth.
+/// Maximum depth of expressions after column references are expanded, little more than the maximum depth in the text. Evaluating
+/// and freeing expressions recurses, and planning takes some seconds for an expression of this depth.
 const MAX_DEPTH: u64 = 550;
 
-/// Bytes of the constants in the expressions of one operator. Each row of a batch may repeat them: 1 GiB.
+/// Maximum bytes of the constants in the expressions of one operator. Each row of a batch may repeat them, which is 1 GiB.
 pub(crate) const MAX_CONSTANT_BYTES: u64 = 32 << 10;
 
-/// Free stack below which walks over plans continue on a new one.
+/// Free stack below which walks over plans continue on a new stack.
 const STACK_RESERVE_BYTES: usize = 256 << 10;
 
-/// The size of such a stack.
+/// The size of a new stack for walks over plans.
 const STACK_BYTES: usize = 4 << 20;
 
-/// Refuses queries with too many or too deep expressions, before they are optimized.
+/// Rejects queries with too many or too deep expressions before they are optimized.
 #[derive(Debug)]
 pub(crate) struct LimitExpressions;
 
@@ -43,7 +44,7 @@ impl AnalyzerRule for LimitExpressions {
     }
 }
 
-/// Refuses queries with long constants, once constant expressions are computed.
+/// Rejects queries with long constants after constant expressions are computed.
 #[derive(Debug)]
 pub(crate) struct LimitConstants;
 
@@ -70,7 +71,7 @@ impl OptimizerRule for LimitConstants {
     }
 }
 
-/// Bytes of the constants that each row may repeat.
+/// Returns the bytes of the constants that each row may repeat.
 fn constant_bytes(operator: &LogicalPlan) -> Result<u64> {
     let mut bytes = 0;
     if matches!(operator, LogicalPlan::Values(_)) {
@@ -82,7 +83,7 @@ fn constant_bytes(operator: &LogicalPlan) -> Result<u64> {
                 bytes += heap_bytes(value);
                 Ok(TreeNodeRecursion::Continue)
             }
-            // Lists become hash tables.
+            // Rows do not repeat lists: they become hash tables.
             Expr::InList(_) => Ok(TreeNodeRecursion::Jump),
             _ => Ok(TreeNodeRecursion::Continue),
         })
@@ -94,7 +95,7 @@ fn heap_bytes(value: &ScalarValue) -> u64 {
     value.size().saturating_sub(size_of::<ScalarValue>()) as u64
 }
 
-/// The size of an expression once columns are replaced by what computes them.
+/// The size of an expression after column references are expanded.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     parts: u64,
@@ -104,7 +105,7 @@ struct Size {
 impl Size {
     const NONE: Self = Self { parts: 0, depth: 0 };
 
-    /// A column of a table, or of an operator through which expressions do not pass.
+    /// The size of a column of a table, or of an operator that the optimizer does not move expressions through.
     const COLUMN: Self = Self { parts: 1, depth: 1 };
 
     fn add(&mut self, other: Self, copies: u64) {
@@ -120,10 +121,10 @@ impl Size {
     }
 }
 
-/// What an operator returns.
+/// The columns that an operator returns.
 struct Output {
     columns: Vec<Size>,
-    /// The inputs of unions, which get a copy of each filter.
+    /// Number of union inputs. Each gets a copy of a filter above the union.
     branches: u64,
 }
 
@@ -145,7 +146,7 @@ impl<'p> Scope<'p> {
         Self { columns, outer }
     }
 
-    /// The size of a column that the inputs have.
+    /// Returns the size of a column of the inputs.
     fn find(&self, qualifier: Option<&TableReference>, name: &str) -> Option<Size> {
         let same_name = self.columns.get(name)?.iter();
         let same = same_name.filter(|(q, _)| qualifier.is_none() || *q == qualifier);
@@ -164,7 +165,7 @@ impl<'p> Scope<'p> {
         }
         let mut size = Size::NONE;
         if let Expr::Case(case) = expr {
-            // A condition is repeated, too, where those before it do not hold.
+            // The optimizer also repeats a condition for the branches after it.
             let whens = case.when_then_expr.iter().map(|(when, _)| (when, 3));
             let thens = case.when_then_expr.iter().map(|(_, then)| (then, 1));
             let others = case.expr.iter().chain(&case.else_expr).map(|part| (part, 1));
@@ -182,14 +183,14 @@ impl<'p> Scope<'p> {
     }
 }
 
-/// How often the optimizer repeats the parts of an expression: `a BETWEEN 1 AND 2` becomes `a >= 1 AND a <= 2`.
+/// Returns how often the optimizer repeats the parts of an expression: `a BETWEEN 1 AND 2` becomes `a >= 1 AND a <= 2`.
 fn copies(expr: &Expr) -> u64 {
     match expr {
         Expr::Between(_) => 2,
         Expr::ScalarFunction(call) if matches!(call.name(), "coalesce" | "nvl") => 2,
         Expr::InList(InList { expr, .. }) if is_of_interval(expr) => 6,
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
-            // One for each alternative of the pattern.
+            // The optimizer makes one copy for each alternative of the pattern.
             Operator::RegexMatch
             | Operator::RegexIMatch
             | Operator::RegexNotMatch
@@ -201,19 +202,19 @@ fn copies(expr: &Expr) -> u64 {
     }
 }
 
-/// Whether an expression is a function whose value is that of an interval: `floor(a) = 1` becomes `a >= 1 AND a < 2`.
+/// Returns whether an expression is a function that maps an interval to one value: `floor(a) = 1` becomes `a >= 1 AND a < 2`.
 fn is_of_interval(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if matches!(call.name(), "floor" | "date_part"))
 }
 
-/// The parts of all expressions of a query.
+/// Counts the parts of all expressions of a query.
 #[derive(Default)]
 struct Total {
     parts: u64,
 }
 
 impl Total {
-    /// Adds the expressions of a plan. `outer` is the largest column of the query around it.
+    /// Adds the expressions of a plan. `outer` is the size of the largest column of the surrounding query.
     fn add_plan(&mut self, plan: &LogicalPlan, outer: Size) -> Result<Output> {
         stacker::maybe_grow(STACK_RESERVE_BYTES, STACK_BYTES, || {
             let inputs = plan.inputs().into_iter().map(|input| self.add_plan(input, outer));
@@ -240,7 +241,7 @@ impl Total {
             let size = scope.size(expr)?;
             computed.push(size);
             let parts = match plan {
-                // What a projection computes stays there, unless something else mentions it.
+                // The expressions of a projection are expanded only where another operator refers to them.
                 LogicalPlan::Projection(_) => without_columns.size(expr)?.parts,
                 LogicalPlan::Filter(_) => size.parts.saturating_mul(branches),
                 _ => size.parts,
@@ -261,20 +262,20 @@ impl Total {
         self.parts = self.parts.saturating_add(size.parts);
         if self.parts > MAX_PARTS {
             return plan_err!(
-                "the expressions of the query have {} parts once columns are replaced by what computes them; at most {MAX_PARTS} are allowed",
+                "the expressions of the query have {} parts after column references are expanded; at most {MAX_PARTS} are allowed",
                 self.parts
             );
         }
         if size.depth > MAX_DEPTH {
             return plan_err!(
-                "the query is nested too deeply: expressions may be nested {MAX_DEPTH} deep once columns are replaced by what computes them"
+                "the query is nested too deeply: expressions may be nested {MAX_DEPTH} deep after column references are expanded"
             );
         }
         Ok(())
     }
 }
 
-/// The sizes of the columns that an operator returns, given those of its inputs and of its expressions.
+/// Returns the sizes of the columns that an operator returns, from the sizes of its inputs and of its expressions.
 fn output_columns(
     plan: &LogicalPlan,
     inputs: &[Output],

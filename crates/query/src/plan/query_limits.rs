@@ -29,7 +29,7 @@ const MAX_RELATIONS: u64 = 100_000;
 /// The same for rules and pages. Planning takes some milliseconds for each, during which it cannot be canceled.
 const MAX_RELATIONS_OF_STRANGERS: u64 = 1_000;
 
-/// Parts of expressions that the planner copies: it replaces aliases and the names of windows by what they stand for.
+/// Maximum parts of expressions that the planner copies. It replaces aliases and names of windows with their definitions.
 const MAX_COPIED_PARTS: u64 = 1_000_000;
 
 /// The parser does not limit how deep these are nested.
@@ -162,7 +162,7 @@ struct Limits {
     /// Of the node that is visited.
     depth: usize,
     relations: Relations,
-    /// Parts of expressions that the planner copies.
+    /// Number of parts of expressions that the planner copies.
     copied_parts: u64,
     /// Why the walk stopped.
     refused: Option<Refused>,
@@ -271,7 +271,7 @@ impl Visitor for Limits {
         {
             self.refuse_of_strangers(&format!("`{}`", name.value), name.span)?;
         }
-        // They stand for functions without a limit.
+        // These operators call functions that have no limit.
         if let Expr::BinaryOp {
             op: op @ (BinaryOperator::AtArrow | BinaryOperator::ArrowAt), ..
         } = expr
@@ -286,7 +286,7 @@ impl Visitor for Limits {
     }
 }
 
-/// Parts of expressions that the planner copies for one query, apart from its order.
+/// Returns the number of parts of expressions that the planner copies for one query, except for its `ORDER BY`.
 fn copied_parts(select: &Select) -> u64 {
     let mentions = Parts::of(&select.group_by).leaves
         + Parts::of(&select.having).leaves
@@ -301,7 +301,7 @@ fn copied_parts(select: &Select) -> u64 {
     of_columns.saturating_add(of_windows.saturating_mul(Parts::of(&select.projection).windows))
 }
 
-/// Parts of the longest expression that an alias of a query stands for.
+/// Returns the number of parts of the longest expression of the select list.
 fn longest_column(select: &Select) -> u64 {
     select.projection.iter().map(|column| Parts::of(column).all).max().unwrap_or_default()
 }
@@ -310,9 +310,9 @@ fn longest_column(select: &Select) -> u64 {
 #[derive(Default)]
 struct Parts {
     all: u64,
-    /// Names and constants: a number stands for a column, too.
+    /// Names and constants. A number may also refer to a column.
     leaves: u64,
-    /// Functions over a window that has a name.
+    /// Functions over a named window.
     windows: u64,
 }
 

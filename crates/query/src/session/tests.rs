@@ -198,7 +198,7 @@ fn rule_query_has_a_limit_of_memory() {
     assert!(error.starts_with("not enough memory"), "{error}");
 }
 
-/// The error of the query of a rule or of a page; empty if there is none.
+/// Returns the error of a query of a rule or of a page; empty if the query succeeds.
 fn error_of_strangers(session: &Session, sql: &str) -> String {
     let text = |error: Error| error.to_string();
     let of_rule = session.rule_sql(sql).map_or_else(text, |_| String::new());
@@ -207,7 +207,7 @@ fn error_of_strangers(session: &Session, sql: &str) -> String {
     of_rule
 }
 
-/// A query with common table expressions each of which computes `x` from that of the one before it.
+/// Returns a query with common table expressions, each of which computes `x` from the `x` of the previous one.
 fn levels(count: usize, x: &str, end: &str) -> String {
     let first = "t0 AS (SELECT rank, step AS x FROM steps)".to_owned();
     let level = |i: usize| format!("t{i} AS (SELECT rank, {x} AS x FROM t{})", i - 1);
@@ -235,7 +235,7 @@ fn expressions_of_strangers_do_not_grow_with_the_columns_that_they_mention() {
     let sql = format!("SELECT rank FROM ({union}) WHERE rank NOT IN ({})", numbers.join(", "));
     let error = error_of_strangers(&session, &sql);
     assert!(error.starts_with("the expressions of the query have "), "{error}");
-    // What repeats nothing, or passes through no operator, may go on.
+    // Expressions that are not repeated, or not moved through an operator, are allowed.
     for (count, x, end) in
         [(10, "x + x", "WHERE x > 0"), (40, "x + x", ""), (100, "x + 1", "WHERE x > 0")]
     {
@@ -266,7 +266,7 @@ fn expressions_of_strangers_do_not_grow_with_their_depth() {
     assert_eq!(error_of_strangers(&session, &few), "");
 }
 
-/// Columns that are replaced by what computes them add their depth.
+/// The depth of an expanded column adds to the depth of the expression.
 #[test]
 fn expressions_of_strangers_are_not_nested_more_deeply_than_their_text() {
     let session = loaded();

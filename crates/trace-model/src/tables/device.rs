@@ -21,7 +21,7 @@ macro_rules! launched_table {
             dur_ns: I64, Ns, "duration";
             device: OptI32, None, "device ordinal";
             stream: OptI32, None, "stream on the device";
-            thread: I32, None, "lane, see threads; nodes of graphs may be drawn on others than their stream's (graph_lanes)";
+            thread: I32, None, "lane, see threads; graph nodes may be drawn on other lanes than their stream (graph_lanes)";
             correlation: OptI64, None, "id shared with the launching call";
             external_id: OptI64, None, "id shared with the operator";
             launch: OptI64, None, "launching call; null if it is not in the trace";
@@ -32,7 +32,7 @@ macro_rules! launched_table {
             op: OptI64, None, "operator that launched it; null if it replays a graph node, whose operator graph_nodes has";
             op_name: DictColumn, None, "name of that operator";
             annotation: DictColumn, None, "innermost host annotation around the launch";
-            module: DictColumn, None, "innermost nn.Module around the launch, or the module that the program marked a node of a graph with (module_fqn)";
+            module: DictColumn, None, "innermost nn.Module around the launch, or the module with which the program marked the graph node (module_fqn)";
             python_frame: DictColumn, None, "innermost Python frame around the launch";
             source: DictColumn, None, "source line of the launching call, for example train.py:112; see cpu_ops";
             step: OptI64, None, "step of the launching call; without a launching call, the step by time";
@@ -74,7 +74,7 @@ launched_table! {
     }
     details {
         bytes: OptI64, Bytes, "bytes copied";
-        bandwidth_gb_per_s: OptF64, GbPerS, "bandwidth, as the profiler reports it; for Cuspy, which does not, bytes over time";
+        bandwidth_gb_per_s: OptF64, GbPerS, "bandwidth, as the profiler reports it; for Cuspy, which reports none, bytes over time";
     }
 }
 
@@ -85,7 +85,7 @@ launched_table! {
     }
     details {
         bytes: OptI64, Bytes, "bytes filled";
-        bandwidth_gb_per_s: OptF64, GbPerS, "bandwidth, as the profiler reports it; for Cuspy, which does not, bytes over time";
+        bandwidth_gb_per_s: OptF64, GbPerS, "bandwidth, as the profiler reports it; for Cuspy, which reports none, bytes over time";
     }
 }
 

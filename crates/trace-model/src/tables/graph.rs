@@ -54,7 +54,7 @@ table! {
 table! {
     GraphEdges / GraphEdge = "graph_edges", "one dependency between two kernels, copies or fills of one replay of a graph, as the profiler states it (Cuspy, with enable_graph_dependencies)";
     rank: I32, None, "rank";
-    source: I64, None, "activity that had to end first";
+    source: I64, None, "activity that must end first";
     target: I64, None, "activity that starts after it; event records and host functions between the two are left out";
-    is_complete: Flag, None, "the profiler's statements about the target are all understood; otherwise it may depend on other activities, too";
+    is_complete: Flag, None, "all dependencies of the target are known; otherwise it may also depend on other activities";
 }

@@ -41,9 +41,9 @@ const MOSTLY_WARMUP_RATIO: f64 = 0.5;
 /// A recording shows the profiler rather than the program if the profiler's own work takes at least this share: about a
 /// quarter.
 const MOSTLY_PROFILER_RATIO: f64 = 0.24;
-/// A recording shows too little of the GPU's work if the profiler lost that of at least this share of the launches of kernels.
+/// Share of kernel launches without recorded GPU activity from which on a recording shows too little of the GPU's work.
 const MOSTLY_LOST_RATIO: f64 = 0.5;
-/// The profiler delivered the device's work late if at least this share of it was launched before any of it starts.
+/// Share of the device work that was launched before the first work starts, from which on the profiler delivered the work late.
 const MOSTLY_LATE_RATIO: f64 = 0.8;
 /// A recording in which a device is busy for at least this share of the time shows its work, however few kernels these are.
 const SHOWS_WORK_RATIO: f64 = 0.5;
@@ -96,9 +96,9 @@ pub enum RecordingKind {
     AlmostEmpty,
     /// The program uses a device whose activity was not recorded.
     DeviceNotRecorded,
-    /// The profiler lost the device work of half of the launches or more.
+    /// The profiler lost the device work of at least half of the launches of each rank.
     LostWork,
-    /// The profiler delivered the work of the device in one burst, so that its times say nothing.
+    /// The profiler delivered the device work of each rank in one burst, so its times do not show when it ran.
     WorkInABurst,
     /// A few events with implausible times make up nearly all of the recording's length.
     OutlierTimes,
@@ -457,7 +457,7 @@ impl<'a> Contents<'a> {
         Some(RecordingLimit { kind: RecordingKind::ProfilerOverhead, text })
     }
 
-    /// The limit of a recording that lacks most of the device's work.
+    /// Returns the limit of a recording that lacks most of the device work.
     fn lost_work_limit(&self) -> Option<RecordingLimit> {
         let ratio = self.recorded.number("lost_launch_ratio");
         let ratio = ratio.filter(|ratio| *ratio >= MOSTLY_LOST_RATIO)?;
@@ -475,12 +475,12 @@ impl<'a> Contents<'a> {
         Some(RecordingLimit { kind: RecordingKind::LostWork, text })
     }
 
-    /// The limit of a recording whose device work was delivered late.
+    /// Returns the limit of a recording whose device work was delivered late.
     fn burst_limit(&self) -> Option<RecordingLimit> {
         self.recorded.number("burst_ratio").filter(|ratio| *ratio >= MOSTLY_LATE_RATIO)?;
         let text = format!(
-            "The GPU's work starts {} after the first launch, behind nearly all launches: the profiler delivered it in one burst, so its \
-             times do not tell when it ran. Record again, with another version of torch or of the driver, or without graphs.",
+            "The GPU's work starts {} after the first launch, after nearly all launches: the profiler delivered it in one burst, so \
+             its times do not show when it ran. Record again, with another version of torch or of the driver, or without graphs.",
             human(self.recorded.number("burst_wait_ns").unwrap_or(0.0)),
         );
         Some(RecordingLimit { kind: RecordingKind::WorkInABurst, text })

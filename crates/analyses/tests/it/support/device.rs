@@ -81,13 +81,14 @@ impl Run {
         self
     }
 
-    /// The last kernel has the correlation id of this call, and no known launch: calls of other processes may have the id too.
+    /// Gives the last kernel the correlation id of a call. Its launch stays unknown, because calls of other processes may have the
+    /// same id.
     pub fn correlated(&mut self, call: i64) -> &mut Self {
         set_last!(self.kernels, correlation, call);
         self
     }
 
-    /// A call that has the correlation id of the last kernel.
+    /// Adds a call with the correlation id of the last kernel.
     pub fn call_with_id_of_launch(&mut self, name: &str, ts_ns: i64, dur_ns: i64) -> &mut Self {
         let kernels = &self.kernels;
         let last = kernels.len() - 1;
@@ -250,7 +251,7 @@ impl Run {
         self
     }
 
-    /// The last kernels belong to this module.
+    /// Sets the module of the last `count` kernels.
     pub fn in_module(&mut self, count: usize, module: &str) -> &mut Self {
         let module = self.name(module);
         for row in self.kernels.len() - count..self.kernels.len() {

@@ -46,7 +46,7 @@ impl Run {
         event_id
     }
 
-    /// A launch of a step whose work was not recorded.
+    /// Adds a kernel launch in a step; its work was not recorded.
     pub fn lost_launch(&mut self, rank: i32, step: i64, ts_ns: i64) -> &mut Self {
         self.call(rank, "cudaLaunchKernel", ts_ns, 5);
         set_last!(self.runtime_calls, step, step);

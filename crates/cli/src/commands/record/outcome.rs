@@ -16,16 +16,16 @@ struct TrainingStatus {
     step_count: i64,
     trace_count: usize,
     problem: Option<String>,
-    /// What writes the trace: `kineto` or `cuspy`; none before the recording.
+    /// The writer of the trace, `kineto` or `cuspy`; absent before the recording.
     #[serde(default)]
     writer: Option<String>,
-    /// Why it is not Cuspy, if the choice was free.
+    /// The reason why Cuspy did not record, if the choice was free.
     #[serde(default)]
     writer_reason: Option<String>,
 }
 
 impl TrainingStatus {
-    /// `Kineto`, or `Kineto: the reason`; none without a trace.
+    /// Returns `Kineto` or `Kineto: <reason>`; `None` without a trace.
     fn writer_with_reason(&self) -> Option<String> {
         let writer = writer_name(self.writer.as_deref().filter(|_| self.trace_count > 0)?);
         Some(match &self.writer_reason {
@@ -35,7 +35,7 @@ impl TrainingStatus {
     }
 }
 
-/// A writer as people call it.
+/// Returns the display name of a writer.
 fn writer_name(writer: &str) -> &str {
     match writer {
         "kineto" => "Kineto",
@@ -102,7 +102,7 @@ impl Outcome {
         self.trainings.iter().map(|training| training.trace_count).sum()
     }
 
-    /// `recorded 2 traces and 1 memory snapshot in run; written by Kineto: the reason why not by Cuspy`.
+    /// Returns `recorded 2 traces and 1 memory snapshot in run; written by Kineto: <reason why Cuspy did not record>`.
     pub(super) fn summary(&self, folder: &Path) -> String {
         let snapshots = match self.snapshot_count {
             0 => String::new(),
@@ -122,7 +122,7 @@ impl Outcome {
         )
     }
 
-    /// Which traces are not written by Cuspy, and why.
+    /// Returns the traces that Cuspy did not write, with the reasons.
     pub(super) fn other_writers(&self) -> Vec<String> {
         let others = self.trainings.iter().filter(|t| t.writer.as_deref() != Some("cuspy"));
         let warning = |training: &TrainingStatus| {
@@ -251,7 +251,7 @@ mod tests {
             outcome(vec![kineto, cuspy]).other_writers(),
             ["the trace of rank 0 is written by Kineto: PyTorch 2.9.0 does not have Cuspy"]
         );
-        // A recorder that says nothing of its writer.
+        // An older recorder does not report its writer.
         let silent = TrainingStatus { trace_count: 1, ..training(17, None) };
         assert_eq!(outcome(vec![silent]).summary(folder), "recorded 1 trace in run");
     }

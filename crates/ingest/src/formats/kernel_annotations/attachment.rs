@@ -1,4 +1,5 @@
-//! Annotations of graphs of a run: each file belongs to a rank, whose device activities get the modules of their nodes.
+//! Annotations of CUDA graphs of a run. Each file belongs to a rank; the device activities of the rank get the modules of their
+//! nodes.
 
 use rustc_hash::FxHashMap;
 use trace_model::{Source, StrId, Warning};
@@ -34,7 +35,7 @@ impl Attachment for RunAnnotations {
         _: &Options,
         warnings: &mut Vec<Warning>,
     ) -> Result<(RankTraces, RankTraces), Error> {
-        // Without timelines, the files are reported once there is nothing else either.
+        // Without timelines, `assign` reports the files.
         if traces.is_empty() {
             return Ok((Vec::new(), traces));
         }
@@ -61,7 +62,7 @@ impl Attachment for RunAnnotations {
             if named_count == 0 && !nodes.modules.is_empty() {
                 let message = format!(
                     "none of its {} nodes was replayed in the trace of rank {rank}: recorded by another process, or \
-                     without numbers of nodes (PyTorch before 2026)",
+                     without node ids (PyTorch before 2026)",
                     nodes.node_count
                 );
                 warnings.push(run_warning("unused-annotations", file.clone(), message));
@@ -96,7 +97,7 @@ impl Attachment for RunAnnotations {
 }
 
 impl MarkedNodes {
-    /// Gives the activities of marked nodes their module; returns how many there are.
+    /// Sets the module of the activities of marked nodes. Returns the number of these activities.
     fn name_modules(&self, columns: &mut Columns) -> usize {
         let strings = &mut columns.strings;
         let modules: FxHashMap<i64, StrId> =

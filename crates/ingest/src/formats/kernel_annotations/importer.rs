@@ -1,4 +1,4 @@
-//! Registers the format: annotations of graphs, in two encodings.
+//! Registers the format: annotations of CUDA graphs, in two encodings.
 
 use super::attachment::ATTACHMENT;
 use super::{Encoding, node_id, read};
@@ -10,7 +10,7 @@ use crate::formats::pickle;
 use crate::run::attachment::AttachmentKind;
 use crate::timeline::graph_marks::MODULE;
 
-/// What a program marked the nodes of its graphs with.
+/// Annotations with which a program marked the nodes of its graphs.
 pub(crate) struct KernelAnnotations(pub(crate) Encoding);
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -29,7 +29,7 @@ impl Importer for KernelAnnotations {
         &DESCRIPTOR
     }
 
-    /// JSON begins with the number of a node: `{"21474836580": [{"module_fqn": "layers.0"}], ...`.
+    /// JSON begins with the id of a node: `{"21474836580": [{"module_fqn": "layers.0"}], ...`.
     fn sniff(&self, head: &Head<'_>) -> Match {
         Match::Likely.when(match self.0 {
             Encoding::Json => first_key(head.text()).and_then(node_id).is_some(),
@@ -47,7 +47,7 @@ impl Importer for KernelAnnotations {
     }
 }
 
-/// The first key of an object whose first value is a list or an object.
+/// Returns the first key of a JSON object whose first value is a list or an object.
 fn first_key(text: &[u8]) -> Option<&str> {
     let key = text.strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"")?;
     let length = key.iter().take(32).position(|&byte| byte == b'"')?;

@@ -1,5 +1,5 @@
-//! Annotations of the nodes of graphs, which programs write beside the traces of their replays, as JSON or as a pickle: the number
-//! of each node, as the profiler numbers it, with what the program marked it with (`torch.cuda.graph_annotations`).
+//! Annotations of graph nodes (`torch.cuda.graph_annotations`). Programs write them beside the traces of their replays, as JSON or
+//! as a pickle: the profiler's id of each node, with the marks of the program.
 
 mod attachment;
 mod importer;
@@ -16,10 +16,10 @@ use crate::timeline::graph_marks::{MODULE, module_of};
 
 pub(crate) use importer::KernelAnnotations;
 
-/// Longest file that is read. A graph of ten thousand nodes has one to two MB.
+/// Maximum bytes of a file. The annotations of a graph of ten thousand nodes take one to two MB.
 const MAX_JSON: u64 = 64 << 20;
 
-/// Marks of a node that are looked at: one for each scope around it.
+/// Maximum number of marks of a node that are read. Each scope around the node adds one mark.
 const MAX_MARKS: usize = 64;
 
 /// The serialization format of a file.
@@ -29,21 +29,21 @@ pub(crate) enum Encoding {
     Pickle,
 }
 
-/// One file, read.
+/// The content of one file.
 #[derive(Debug)]
 pub(crate) struct MarkedNodes {
-    /// Nodes with a module.
+    /// Module names by node id.
     modules: BTreeMap<i64, String>,
     node_count: u64,
     bytes: u64,
 }
 
-/// The number of a graph is in the upper 32 bits of the number of a node, and is never 0.
+/// Returns whether a number is a node id. Its upper 32 bits are the id of the graph, which is never 0.
 fn is_node(id: i64) -> bool {
     id > i64::from(u32::MAX)
 }
 
-/// The number of a node, as a key of JSON.
+/// Parses a node id that is a JSON key.
 fn node_id(text: &str) -> Option<i64> {
     text.parse().ok().filter(|id| is_node(*id))
 }
@@ -78,7 +78,7 @@ fn of_pickle(graph: &Graph, bytes: u64) -> MarkedNodes {
     nodes
 }
 
-/// The module that the marks of a node name, see [`module_of`].
+/// Returns the module that the marks of a node name, see [`module_of`].
 fn pickled_module(graph: &Graph, marks: Pickled) -> Option<String> {
     let list = object(graph, marks, Kind::List);
     let marks: Vec<Pickled> = match list {
@@ -96,7 +96,7 @@ fn pickled_module(graph: &Graph, marks: Pickled) -> Option<String> {
     modules.find(|module| !module.is_empty()).map(str::to_owned)
 }
 
-/// The container of a value, if it is of this kind.
+/// Returns the container that a value refers to, if it is of this kind.
 fn object(graph: &Graph, value: Pickled, kind: Kind) -> Option<ObjectId> {
     match value {
         Pickled::Object(object) if graph.kind(object) == kind => Some(object),

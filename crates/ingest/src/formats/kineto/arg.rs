@@ -148,7 +148,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The same arguments but one, with more behind them.
+    /// Returns these arguments without `arg`, followed by the arguments of `more`.
     pub(super) fn in_place_of<'b>(&'b self, arg: Arg, more: &'b [(String, String)]) -> Args<'b>
     where
         'a: 'b,

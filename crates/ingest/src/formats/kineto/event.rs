@@ -81,7 +81,7 @@ impl<'a> Event<'a> {
 }
 
 impl Event<'_> {
-    /// The event with the fields of marks as arguments, in place of the marks.
+    /// Returns the event with the fields of its marks as arguments, instead of the marks.
     pub(super) fn with_marks<'b>(&'b self, fields: &'b [(String, String)]) -> Event<'b> {
         let Self { phase, category, name, pid, tid, ts, dur, id, args } = self;
         let args = args.in_place_of(Arg::Annotation, fields);

@@ -39,10 +39,11 @@ pub(crate) struct EventSink {
     annotation_names: FxHashMap<StrId, bool>,
     modern_names: FxHashMap<StrId, StrId>,
     kernels: FxHashMap<StrId, KernelName>,
-    /// Full names of copies and of fills by the arguments that they follow from.
+    /// Full names of copies by their direction, source and target kinds.
     copy_names: FxHashMap<[StrId; 3], StrId>,
+    /// Full names of fills by their kind of memory.
     fill_names: FxHashMap<StrId, StrId>,
-    /// Modules in the marks of nodes of graphs.
+    /// Modules by the marks of graph nodes.
     marked_modules: FxHashMap<StrId, StrId>,
     extents: FxHashMap<Box<[u8]>, Extent>,
     counts: Vec<(CountKey, i64)>,
@@ -144,7 +145,7 @@ impl EventSink {
         event_id: i64,
         category: StrId,
     ) -> Option<TableId> {
-        // Cuspy writes the marks of a node as text, also where they describe a collective.
+        // Cuspy writes the marks of a node as text, including marks that describe a collective.
         if let Some(marks) = event.args.get(Arg::Annotation)
             && memmem::find(marks, b"Collective name").is_some()
         {
@@ -270,8 +271,8 @@ impl EventSink {
         }
     }
 
-    /// The name that Kineto gives a copy: PyTorch's second writer (Cuspy) calls all copies `Memcpy`, and states in
-    /// arguments what Kineto's names say. `None` if the name is complete.
+    /// Returns Kineto's name of a copy. Cuspy calls all copies `Memcpy` and states direction and memory in arguments. Returns `None`
+    /// if the name in the trace is complete.
     pub(super) fn copy_name(
         &mut self,
         event: &Event<'_>,
@@ -291,7 +292,7 @@ impl EventSink {
         }))
     }
 
-    /// Like [`Self::copy_name`], for fills: Cuspy calls all of them `Memset`.
+    /// Returns Kineto's name of a fill, like [`Self::copy_name`]. Cuspy calls all fills `Memset`.
     pub(super) fn fill_name(&mut self, event: &Event<'_>, name: StrId) -> Option<StrId> {
         event.args.get(Arg::MemoryKind)?;
         if self.columns.strings.get(name) != "Memset" {
@@ -305,8 +306,8 @@ impl EventSink {
         }))
     }
 
-    /// The module that the program marked a node of a graph with. Kineto writes the fields of a mark as arguments; Cuspy
-    /// writes the list of all marks of the node as text.
+    /// Returns the module with which the program marked a graph node. Kineto writes the fields of a mark as arguments; Cuspy writes
+    /// the list of all marks of the node as text.
     pub(super) fn marked_module(&mut self, event: &Event<'_>) -> StrId {
         if event.args.get(Arg::ModuleFqn).is_some() {
             return self.text(event, Arg::ModuleFqn);
@@ -323,8 +324,8 @@ impl EventSink {
     }
 
     /// Device and stream: from the arguments, else from the lane (`pid` is the device and `tid` the
-    /// stream on device rows). Nodes of graphs may be drawn on lanes of their own (`graph_lanes`): they keep the stream
-    /// that they ran on.
+    /// stream on device rows). Graph nodes may be drawn on separate lanes (`graph_lanes`); they keep the stream that they
+    /// ran on.
     pub(super) fn placement(&mut self, event: &Event<'_>) -> (i32, i32) {
         let device = self.device(event);
         let arg = match event.args.get(Arg::OriginalStream) {
@@ -501,7 +502,7 @@ impl EventSink {
     }
 }
 
-/// The text of a string; other values as their JSON text.
+/// Returns the text of a JSON string, or the JSON text of another value.
 fn decoded(raw: &[u8]) -> Cow<'_, str> {
     match raw {
         [b'"', inner @ .., b'"'] => RawStr::escaped_if_needed(inner).decode().0,

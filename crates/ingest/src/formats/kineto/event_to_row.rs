@@ -28,7 +28,7 @@ const LAUNCHED: u64 = DEVICE
     | Arg::OriginalStream.bit()
     | Arg::ModuleFqn.bit();
 
-/// Arguments of a copy that its name states in turn.
+/// Arguments of a copy in the order in which its name states them.
 const COPY_KINDS: [Arg; 3] = [Arg::CopyKind, Arg::SourceKind, Arg::TargetKind];
 
 /// Adds a row and, straight into the column, the arguments that no other column takes. The row comes
@@ -326,8 +326,8 @@ impl EventSink {
         }
     }
 
-    /// Graph and node of a replay. The upper half of a node's number is its graph's; PyTorch's second writer (Cuspy)
-    /// leaves that half out.
+    /// Returns the ids of the graph and of the node of a replay. The upper half of a node id is the id of its graph; Cuspy omits
+    /// that half.
     fn graph_node(&mut self, event: &Event<'_>) -> (i64, i64) {
         let graph = self.graph_id(event, Arg::GraphId);
         let node = self.graph_id(event, Arg::GraphNodeId);
@@ -335,7 +335,8 @@ impl EventSink {
         (graph, if is_half { (graph << 32) | node } else { node })
     }
 
-    /// Bandwidth of a copy or a fill: as written, else of Cuspy's, which state the kinds of memory instead, bytes over time.
+    /// Returns the bandwidth of a copy or a fill in GB/s: the written value, or bytes over time for events of Cuspy, which state
+    /// kinds of memory but no bandwidth.
     fn bandwidth(&mut self, event: &Event<'_>, bytes: i64, dur_ns: i64) -> f64 {
         let states_kinds =
             event.args.get(Arg::CopyKind).or(event.args.get(Arg::MemoryKind)).is_some();

@@ -12,7 +12,7 @@ use crate::formats::importer::{
 use crate::formats::pickle;
 use crate::run::attachment::AttachmentKind;
 
-/// State and history of the caching allocator, as `torch.cuda.memory._dump_snapshot` pickles them, or as a database.
+/// State and history of the caching allocator, as a pickle of `torch.cuda.memory._dump_snapshot` or as a database.
 pub(crate) struct MemorySnapshot(pub(crate) Encoding);
 
 static SNAPSHOT: Descriptor = Descriptor {

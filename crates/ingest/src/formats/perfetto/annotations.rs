@@ -8,13 +8,13 @@ use super::text::{
 use super::wire::{Fields, Malformed, Value};
 use crate::warnings::{Issue, Issues};
 
-/// Lists and dictionaries inside of others are read up to this depth.
+/// Maximum depth of nested lists and dictionaries that are read.
 const MAX_DEPTH: usize = 32;
 
-/// How PyTorch writes a value that is missing.
+/// The text that PyTorch writes for a missing value.
 const NULL: &[u8] = b"null";
 
-/// An annotation as it is on the wire.
+/// An annotation in its wire format.
 #[derive(Debug, Clone, Copy, Default)]
 struct Annotation<'w> {
     name: Option<&'w [u8]>,
@@ -36,7 +36,7 @@ enum Content<'w> {
     Json(&'w [u8]),
     List,
     Dictionary,
-    /// A message of any type, or a form that Perfetto has dropped.
+    /// A message of any type, or an encoding that Perfetto no longer uses.
     Other,
 }
 
@@ -76,7 +76,7 @@ impl<'w> Annotation<'w> {
     }
 }
 
-/// The name of an annotation, if it has one.
+/// Returns the name of an annotation, if it has one.
 pub(super) fn name<'w>(
     annotation: &'w [u8],
     interned: &'w Interned,
@@ -84,7 +84,7 @@ pub(super) fn name<'w>(
     Ok(Annotation::read(annotation)?.name(&interned.annotation_names))
 }
 
-/// Adds an annotation as an argument of the event that is read.
+/// Adds an annotation as an argument of the current event.
 pub(super) fn add<'w>(
     bytes: &'w [u8],
     interned: &'w Interned,
@@ -106,7 +106,7 @@ pub(super) fn add<'w>(
     Ok(())
 }
 
-/// Appends the value of an annotation. `bytes`: the whole annotation.
+/// Appends the value of an annotation. `bytes` is the whole annotation.
 fn push_value(
     annotation: &Annotation<'_>,
     bytes: &[u8],
@@ -146,7 +146,7 @@ fn push_value(
     Ok(())
 }
 
-/// Appends a list or a dictionary with white space as PyTorch writes it.
+/// Appends a list or a dictionary with the white space that PyTorch writes.
 fn push_entries(
     bytes: &[u8],
     is_list: bool,
@@ -187,7 +187,7 @@ fn push_key(name: &[u8], text: &mut Vec<u8>) {
     text.extend_from_slice(b"\": ");
 }
 
-/// Returns whether a text is one JSON value and nothing else.
+/// Returns whether a text is exactly one JSON value.
 fn is_json(text: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
 }

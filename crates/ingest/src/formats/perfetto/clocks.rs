@@ -1,33 +1,33 @@
-//! Converts times of packets to one clock: the trace's own, in nanoseconds.
+//! Converts the times of packets to the trace clock, in nanoseconds.
 
 use rustc_hash::FxHashMap;
 
 use super::schema::ClockSnapshot;
 use crate::warnings::{Issue, Issues};
 
-/// Clocks with fixed numbers.
+// Ids of Perfetto's built-in clocks.
 const REALTIME: u32 = 1;
 const BOOTTIME: u32 = 6;
 
-/// Numbers of clocks that mean another clock in each sequence.
+/// Clock ids that are local to a sequence.
 const OF_SEQUENCE: std::ops::RangeInclusive<u32> = 64..=127;
 
-/// Snapshots of a clock that are kept.
+/// Maximum snapshots per clock.
 const MAX_SNAPSHOTS: usize = 1 << 16;
 
-/// Clocks that are kept.
+/// Maximum clocks per file.
 const MAX_CLOCKS: usize = 1 << 16;
 
-/// A clock: of the trace (sequence 0), or of one sequence.
+/// Sequence and id of a clock. Clocks of the whole trace have sequence 0.
 type ClockKey = (u32, u32);
 
-/// A clock that is not the trace's own.
+/// A clock other than the trace clock.
 #[derive(Debug, Default)]
 struct Clock {
     unit_ns: u64,
-    /// For a clock whose times count from the packet before: the time of that packet.
+    /// The time of the last packet, for a clock whose times are relative to the previous packet.
     last_ns: Option<i64>,
-    /// Time on this clock, and what must be added to get the trace's own, by time.
+    /// Times on this clock in ns, with the offsets in ns to the trace clock; sorted by time.
     offsets: Vec<(i64, i64)>,
 }
 
@@ -36,7 +36,7 @@ struct Clock {
 pub(super) struct Clocks {
     trace_clock: u32,
     others: FxHashMap<ClockKey, Clock>,
-    /// First moment that both the trace's own clock and that of the calendar show: nanoseconds of each.
+    /// First snapshot with both the trace clock and the real-time clock: the times of both, in ns.
     calendar: Option<(i64, i64)>,
 }
 
@@ -45,13 +45,13 @@ impl Clocks {
         Self { trace_clock: BOOTTIME, others: FxHashMap::default(), calendar: None }
     }
 
-    /// What must be added to times of the trace to get nanoseconds since 1970, if the trace says it.
+    /// Returns the offset from trace times to nanoseconds since 1970, if the trace states it.
     pub(super) fn calendar_offset_ns(&self) -> Option<i64> {
         let (trace_ns, calendar_ns) = self.calendar?;
         calendar_ns.checked_sub(trace_ns)
     }
 
-    /// Reads a snapshot in a packet of a sequence.
+    /// Adds a snapshot from a packet of a sequence.
     pub(super) fn add(&mut self, sequence: u32, snapshot: &ClockSnapshot, issues: &mut Issues) {
         if let Some(clock) = snapshot.trace_clock.filter(|_| self.others.is_empty()) {
             self.trace_clock = clock;
@@ -61,7 +61,7 @@ impl Clocks {
             i64::try_from(timestamp.saturating_mul(unit(unit_ns))).unwrap_or(i64::MAX)
         };
         let of = |clock: u32| snapshot.clocks.iter().find(|reading| reading.clock == clock);
-        // The moment on the trace's own clock, from a clock that is known if the snapshot leaves that out.
+        // The time of the snapshot on the trace clock. If the snapshot lacks that clock, a known clock gives the time.
         let own = of(self.trace_clock).map(|reading| ns(reading.timestamp, reading.unit_ns));
         let own = own.or_else(|| {
             snapshot.clocks.iter().find_map(|reading| {
@@ -101,7 +101,7 @@ impl Clocks {
         }
     }
 
-    /// The time of a packet of a sequence on the trace's own clock; `None` if the clock is unknown, or the time out of range.
+    /// Returns the time of a packet on the trace clock; `None` if the packet's clock is unknown or the time is out of range.
     #[inline]
     pub(super) fn trace_ns(
         &mut self,
@@ -124,7 +124,7 @@ impl Clocks {
 }
 
 impl Clock {
-    /// A time of this clock on the trace's own, by the last snapshot before it.
+    /// Converts a time of this clock to the trace clock, with the last snapshot before it.
     fn to_trace(&self, ns: i64) -> Option<i64> {
         let after = self.offsets.partition_point(|&(from_ns, _)| from_ns <= ns);
         let (_, offset_ns) = self.offsets.get(after.saturating_sub(1))?;
@@ -145,7 +145,7 @@ mod tests {
         ClockReading { clock, timestamp, ..ClockReading::default() }
     }
 
-    /// Adds a snapshot in a packet of sequence 1. Returns what was left out.
+    /// Adds a snapshot in a packet of sequence 1. Returns the warnings.
     fn added(clocks: &mut Clocks, readings: Vec<ClockReading>) -> Vec<(String, u64)> {
         let mut issues = Issues::default();
         clocks.add(1, &ClockSnapshot { clocks: readings, trace_clock: None }, &mut issues);
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(at(&mut clocks, 950), Some(1005));
         assert_eq!(clocks.trace_ns(1, Some(9), 5), None);
         assert_eq!(clocks.trace_ns(1, None, u64::MAX), None);
-        // Without the trace's own clock, a known one says when the snapshot was.
+        // A snapshot without the trace clock gets its time from a known clock.
         assert_eq!(added(&mut clocks, vec![reading(3, 950), reading(4, 7)]), []);
         assert_eq!(clocks.trace_ns(1, Some(4), 8), Some(1006));
         let alone = added(&mut clocks, vec![reading(9, 1)]);
@@ -202,7 +202,7 @@ mod tests {
             let back = added(&mut clocks, vec![reading(BOOTTIME, 2000), reading(3, clock_ns)]);
             assert_eq!(back, [("clock-went-back".to_owned(), 1)]);
         }
-        // The same moment once more is no step back.
+        // A repeated time is not a step back.
         assert_eq!(added(&mut clocks, vec![reading(BOOTTIME, 1000), reading(3, 500)]), []);
         assert_eq!(clocks.trace_ns(1, Some(3), 400), Some(900));
         assert_eq!(clocks.trace_ns(1, Some(3), 600), Some(1100));

@@ -11,33 +11,33 @@ use crate::input::limits::window;
 use crate::timeline::columns::{Columns, Known};
 use crate::warnings::Issue;
 
-/// Events whose texts share memory.
+/// Maximum events per chunk. The texts of the events of a chunk share memory.
 const CHUNK: usize = 256;
 /// Bytes of text above which no more events are added to a chunk.
 const MAX_CHUNK_TEXT: usize = window(1 << 20);
-/// Events from which on a thread of its own pays off.
+/// Minimum events per thread.
 const MIN_EVENTS_PER_THREAD: usize = window(2 << 10);
-/// Parts at most.
+/// Maximum parts that are converted in parallel.
 const MAX_PARTS: usize = 32;
-/// Bytes of strings above which a part drops them: the columns of the file have them all.
+/// Bytes of strings above which a part drops its strings. The columns of the file keep all strings.
 const MAX_STRINGS: usize = window(4 << 20);
-/// Waits that are kept of a file.
+/// Maximum waits per file.
 const MAX_WAITS: usize = 1 << 23;
 
-/// What events were converted to.
+/// The result of the conversion of events.
 pub(super) struct Converted {
     pub(super) columns: Columns,
     pub(super) marks: Vec<Mark>,
     pub(super) stages: Vec<Stage>,
     pub(super) waits: Vec<Wait>,
-    /// GPUs with their architectures.
+    /// Numbers of GPUs with their architectures.
     pub(super) architectures: Vec<(i64, Vec<u8>)>,
     /// The file states the grids of kernels in threads.
     pub(super) has_grids_in_threads: bool,
     parts: Vec<Part>,
 }
 
-/// One of the parts that waiting events are cut into, again and again: what it learned of names stays.
+/// The state of one part of the pending events. Later conversions reuse it, because it caches names.
 struct Part {
     sink: EventSink,
     known: Known,

@@ -1,4 +1,4 @@
-//! Counters of a GPU: clocks, power, temperature, and those of the hardware.
+//! Counters of a GPU: clocks, power, temperature and hardware counters.
 
 use super::drafts::{Draft, Drafts, Key, Text};
 use super::interned::CounterNames;
@@ -7,7 +7,7 @@ use super::text::{push_decimal, push_integer, push_natural};
 use super::wire::{Fields, Malformed, Value};
 use crate::warnings::Issue;
 
-/// Adds the samples of the event that waits.
+/// Adds the samples of a pending event.
 pub(super) fn add<'w>(
     pending: &Pending<'w>,
     state: &'w State,
@@ -16,7 +16,7 @@ pub(super) fn add<'w>(
     let interned = state.interned(pending);
     let (mut gpu, mut names): (Option<i32>, Option<&CounterNames>) = (None, None);
     let mut fields = Fields::new(pending.message);
-    // GPU and names first: samples may stand before them.
+    // Read GPU and names first, because samples may precede them.
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
             (3, Value::Varint(number)) => gpu = Some(number as i32),
@@ -68,7 +68,7 @@ fn add_sample<'w>(
         Value::Fixed64(bits) => push_decimal(text, f64::from_bits(bits)),
         Value::Bytes(_) | Value::Fixed32(_) => text.extend_from_slice(b"null"),
     });
-    // As Chrome traces of PyTorch call the process of these counters.
+    // PyTorch's Chrome traces use this process name for GPU counters.
     let pid = drafts.made(|text| {
         text.extend_from_slice(b"\"GPU ");
         push_natural(text, u64::from(gpu.unsigned_abs()));

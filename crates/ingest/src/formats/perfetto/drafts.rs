@@ -1,4 +1,4 @@
-//! Events on their way to the reader of Chrome traces: some at a time, so that their texts share memory.
+//! Events that are converted to Chrome trace events in chunks, so that their texts share memory.
 
 use std::ops::Range;
 
@@ -10,13 +10,14 @@ use crate::formats::kineto::event_columns::EventSink;
 use crate::json::lexer::RawStr;
 use crate::warnings::{Issue, Issues};
 
-/// GPUs whose architectures are kept.
+/// Maximum GPUs whose architectures are kept.
 pub(super) const MAX_GPUS: usize = 1 << 10;
-/// Waits of an activity that are kept, and of all activities that are converted together.
+/// Maximum waits per activity.
 const MAX_WAITS_OF_ACTIVITY: usize = 1 << 12;
+/// Maximum waits of all activities that are converted together.
 const MAX_WAITS: usize = 1 << 21;
 
-/// Bytes of an event: of the file or of what it declares, or text that was made for it.
+/// Text of an event: stored in the file or in its declarations, or created during the conversion.
 #[derive(Debug, Clone)]
 pub(super) enum Text<'w> {
     Stored(&'w [u8]),
@@ -27,14 +28,14 @@ pub(super) enum Text<'w> {
 #[derive(Debug, Clone)]
 pub(super) enum Key<'w> {
     Known(Arg),
-    /// As it stands between the quotes of a string.
+    /// The escaped name, without quotes.
     Other(Text<'w>),
 }
 
-/// An argument, with its value as JSON text.
+/// An argument: its key, and its value as JSON text.
 pub(super) type DraftArg<'w> = (Key<'w>, Text<'w>);
 
-/// An event.
+/// An event before its times are converted to text.
 #[derive(Debug)]
 pub(super) struct Draft<'w> {
     pub(super) phase: u8,
@@ -45,11 +46,11 @@ pub(super) struct Draft<'w> {
     pub(super) ts_ns: i64,
     pub(super) dur_ns: Option<i64>,
     pub(super) id: Option<Text<'w>>,
-    /// Where its arguments start in [`Drafts::args`]: they end at the end.
+    /// Index of the event's first argument in [`Drafts::args`]. All later arguments belong to the event.
     pub(super) first_arg: usize,
 }
 
-/// A draft whose times are text.
+/// A draft whose times are converted to text.
 #[derive(Debug)]
 struct Finished<'w> {
     draft: Draft<'w>,
@@ -58,41 +59,41 @@ struct Finished<'w> {
     args: Range<usize>,
 }
 
-/// An activity of a GPU, by the number that other events give it.
+/// A GPU activity, with the number by which other events refer to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stage {
     pub(super) number: u64,
     pub(super) event_id: i64,
 }
 
-/// An activity of a GPU, and the number of one that it waited for.
+/// A GPU activity, and the number of an activity that it waited for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
     pub(super) event_id: i64,
     pub(super) for_number: u64,
 }
 
-/// Events that are converted together, and what was learned beside them.
+/// Events that are converted together, and the data that they state besides their rows.
 #[derive(Debug, Default)]
 pub(super) struct Drafts<'w> {
     pub(super) text: Vec<u8>,
     pub(super) args: Vec<DraftArg<'w>>,
-    /// Annotations of the event that is read.
+    /// Annotations of the current event.
     pub(super) annotations: Vec<&'w [u8]>,
     finished: Vec<Finished<'w>>,
-    /// Number of the first event.
+    /// Id of the first event.
     first_event: i64,
     pub(super) marks: Vec<Mark>,
     pub(super) stages: Vec<Stage>,
     pub(super) waits: Vec<Wait>,
-    /// GPUs with their architectures.
+    /// Numbers of GPUs with their architectures.
     pub(super) architectures: Vec<(i64, &'w [u8])>,
     /// The file states the grids of kernels in threads.
     pub(super) has_grids_in_threads: bool,
     pub(super) issues: Issues,
 }
 
-/// A moment while events are collected.
+/// The lengths of the lists of marks, stages and waits before an event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
     marks: usize,
@@ -101,7 +102,7 @@ pub(super) struct Position {
 }
 
 impl<'w> Drafts<'w> {
-    /// Number that the next event will have.
+    /// Returns the id of the next event.
     pub(super) fn next_event(&self) -> i64 {
         self.first_event + self.finished.len() as i64
     }
@@ -114,7 +115,7 @@ impl<'w> Drafts<'w> {
         self.finished.push(Finished { draft, ts, dur, args });
     }
 
-    /// Remembers the architecture of a GPU.
+    /// Stores the architecture of a GPU.
     pub(super) fn add_architecture(&mut self, gpu: i64, name: &'w [u8]) {
         const MAX_NAME: usize = 64;
         let name = &name[..name.len().min(MAX_NAME)];
@@ -128,7 +129,7 @@ impl<'w> Drafts<'w> {
         }
     }
 
-    /// Adds what an activity waited for. `first`: place of its first wait.
+    /// Adds a wait of an activity. `first` is the index of the activity's first wait.
     pub(super) fn add_wait(&mut self, first: usize, wait: Wait) {
         let waits = self.waits.len();
         if waits - first < MAX_WAITS_OF_ACTIVITY && waits < MAX_WAITS {
@@ -138,20 +139,20 @@ impl<'w> Drafts<'w> {
         }
     }
 
-    /// Makes a text.
+    /// Creates a text and returns its range.
     pub(super) fn made(&mut self, push: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
         let start = self.text.len();
         push(&mut self.text);
         start..self.text.len()
     }
 
-    /// Makes the value of an argument.
+    /// Adds an argument, and creates its value with `push`.
     pub(super) fn add_arg(&mut self, key: Key<'w>, push: impl FnOnce(&mut Vec<u8>)) {
         let value = Text::Made(self.made(push));
         self.args.push((key, value));
     }
 
-    /// The name of an argument.
+    /// Returns the key of an argument by its name.
     pub(super) fn key(&mut self, name: &'w [u8]) -> Key<'w> {
         match Arg::from_key(name) {
             Some(arg) => Key::Known(arg),
@@ -169,13 +170,13 @@ impl<'w> Drafts<'w> {
         }
     }
 
-    /// Numbers of what was learned so far beside the events.
+    /// Returns the current lengths of the lists of marks, stages and waits.
     pub(super) fn position(&self) -> Position {
         let Self { marks, stages, waits, .. } = self;
         Position { marks: marks.len(), stages: stages.len(), waits: waits.len() }
     }
 
-    /// Forgets what was learned from an event that cannot be read.
+    /// Removes the marks, stages and waits of an event that cannot be read.
     pub(super) fn go_back_to(&mut self, position: Position) {
         self.marks.truncate(position.marks);
         self.stages.truncate(position.stages);
@@ -212,7 +213,7 @@ impl<'w> Drafts<'w> {
         self.first_event = sink.columns.events;
     }
 
-    /// Starts with the number of the next event of `sink`.
+    /// Starts with the id of the next event of `sink`.
     pub(super) fn begin(&mut self, sink: &EventSink) {
         self.first_event = sink.columns.events;
     }

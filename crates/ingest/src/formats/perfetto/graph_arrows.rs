@@ -1,5 +1,5 @@
-//! Dependencies between the nodes of a replayed graph. A node lists the activities that it waited for: in the tables they are
-//! arrows, as Chrome traces of the same writer draw them.
+//! Dependencies between the nodes of a replayed graph. A node lists the activities that it waited for. The tables represent these
+//! waits as arrows, as Chrome traces of the same writer do.
 
 use rustc_hash::FxHashMap;
 use trace_model::tables::{Flow, TableId};
@@ -10,7 +10,7 @@ use crate::warnings::Issue;
 
 /// Category of arrows between host and device, and between nodes.
 const CATEGORY: &str = "ac2g";
-/// Ids of arrows between nodes start here: smaller ones are correlation ids.
+/// First id of arrows between nodes. Smaller ids are correlation ids.
 const FIRST_ID: i64 = 1 << 40;
 
 /// Lane and times of an activity.

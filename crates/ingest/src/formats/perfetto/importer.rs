@@ -66,7 +66,7 @@ impl Importer for Perfetto {
     }
 }
 
-/// A GPU of which only the architecture is known: `sm_90`.
+/// Returns the properties of a GPU of which only the architecture is known, for example `sm_90`.
 fn device((gpu, architecture): &(i64, Vec<u8>)) -> Option<DeviceProperties> {
     let name = String::from_utf8_lossy(architecture).into_owned();
     let digits =

@@ -1,12 +1,12 @@
-//! Texts that sequences of packets declare once, and refer to by number.
+//! Texts that sequences of packets declare once and then refer to by number.
 
 use rustc_hash::FxHashMap;
 
 use super::schema::InternedData;
 
-/// Bytes of interned texts that are kept at a time.
+/// Maximum bytes of interned texts that are kept at the same time.
 const MAX_BYTES: usize = 256 << 20;
-/// Bytes that an entry of a table takes besides its text.
+/// Estimated bytes of an entry of a hash table, without its text.
 pub(super) const ENTRY_BYTES: usize = 64;
 
 /// Interned texts by number.
@@ -26,7 +26,7 @@ pub(super) struct CounterNames {
     pub(super) names: FxHashMap<u32, Box<[u8]>>,
 }
 
-/// What a sequence has interned since it last began anew.
+/// The data that a sequence has interned since its state was last cleared.
 #[derive(Debug, Default)]
 pub(super) struct Interned {
     pub(super) names: Texts,
@@ -38,19 +38,19 @@ pub(super) struct Interned {
     pub(super) specifications: FxHashMap<u64, Specification>,
     pub(super) counters: FxHashMap<u64, CounterNames>,
     bytes: usize,
-    /// Events that wait for their conversion refer to it.
+    /// Pending events refer to this data.
     is_used: bool,
 }
 
-/// The interned data of all sequences, by place. The time that a conversion takes here depends on what its events used, not
+/// The interned data of all sequences, in numbered places. The cost of [`Self::settle`] depends on the places that events used, not
 /// on the number of sequences.
 #[derive(Debug, Default)]
 pub(super) struct InternedPool {
     places: Vec<Interned>,
     bytes: usize,
-    /// Places that waiting events refer to.
+    /// Places that pending events refer to.
     used: Vec<usize>,
-    /// Places that no sequence refers to any more, but waiting events do.
+    /// Places that pending events refer to, but no sequence.
     retired: Vec<usize>,
     /// Places that nothing refers to.
     free: Vec<usize>,
@@ -61,7 +61,7 @@ impl InternedPool {
         &self.places[place]
     }
 
-    /// A place for a sequence.
+    /// Returns an empty place for a sequence.
     pub(super) fn new_place(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             self.places.push(Interned::default());
@@ -69,14 +69,14 @@ impl InternedPool {
         })
     }
 
-    /// Keeps a place as it is until [`Self::settle`]: an event that waits refers to it.
+    /// Keeps the data of a place until [`Self::settle`], because a pending event refers to it.
     pub(super) fn keep(&mut self, place: usize) {
         if !std::mem::replace(&mut self.places[place].is_used, true) {
             self.used.push(place);
         }
     }
 
-    /// The sequence of a place begins to intern anew. Returns its place from now on.
+    /// Clears the state of the sequence at a place. Returns the new place of the sequence.
     pub(super) fn clear(&mut self, place: usize) -> usize {
         if self.places[place].is_used {
             self.retired.push(place);
@@ -86,7 +86,7 @@ impl InternedPool {
         place
     }
 
-    /// Drops what no sequence refers to any more. To be called when no event waits for its conversion.
+    /// Drops the data that no sequence refers to. Must be called when no events are pending.
     pub(super) fn settle(&mut self) {
         for place in self.used.drain(..) {
             self.places[place].is_used = false;
@@ -101,7 +101,7 @@ impl InternedPool {
         self.bytes -= std::mem::take(&mut self.places[place]).bytes;
     }
 
-    /// Adds what a packet declares. Returns how much of it there was no room for.
+    /// Adds the declarations of a packet. Returns the number of declarations that exceeded the limit and were dropped.
     pub(super) fn intern(&mut self, place: usize, data: InternedData) -> u64 {
         let interned = &mut self.places[place];
         let bytes_before = interned.bytes;

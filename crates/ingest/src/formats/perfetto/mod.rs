@@ -1,10 +1,10 @@
 //! Perfetto's traces (`.pftrace`): packets of protocol buffers, plain or compressed.
 //!
-//! PyTorch's second writer (Cuspy) writes them, and so do `rocprofv3` and programs with Perfetto's SDK. A file is read window
-//! by window. One pass in order of the file finds the packets ([`packets`]), and keeps what later packets refer to: interned
-//! texts ([`interned`]), tracks, clocks ([`state`]). Then threads convert the events to those of Chrome traces ([`convert`]), whose reader
-//! fills the tables: an operator, a kernel or a step means the same in both. Slices are events that begin and events that
-//! end: once all are known, [`slices`] pairs them, track by track, as Perfetto does.
+//! Cuspy, PyTorch's second trace writer, `rocprofv3` and programs with Perfetto's SDK write them. A file is read window by window.
+//! One pass in file order finds the packets ([`packets`]) and keeps the declarations that later packets refer to: interned texts
+//! ([`interned`]), tracks and clocks ([`state`]). Then threads convert the events to Chrome trace events ([`convert`]), and the
+//! reader of Chrome traces fills the tables, so operators, kernels and steps mean the same in both formats. A slice has a begin
+//! event and an end event: once all events are known, [`slices`] pairs them track by track, as Perfetto does.
 
 mod annotations;
 mod budget;

@@ -7,23 +7,23 @@ use super::wire::{Fields, Malformed, Value, VarintError, kind, varint};
 /// Longest packet that is accepted, in bytes.
 pub(super) const MAX_PACKET: usize = 64 << 20;
 
-/// Field of a trace that holds a packet.
+/// Number of the field that contains a packet.
 const PACKET: u64 = 1;
 
-/// What stands at a place of a trace.
+/// The content at a position of a trace.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A packet.
     Packet(Range<usize>),
-    /// Another field, up to this place.
+    /// Another field, which ends at this position.
     Other(usize),
-    /// The beginning of a field: its end is not there yet.
+    /// A field whose end is beyond the bytes.
     Cut,
-    /// No field of a trace.
+    /// Bytes that are not a field of a trace.
     Damaged,
 }
 
-/// Looks at the field that begins at `at`, which is within `bytes` or at its end.
+/// Classifies the field that begins at `at`, which is within `bytes` or at its end.
 pub(super) fn find(bytes: &[u8], at: usize) -> Found {
     let number = |at: usize| varint(&bytes[at..]);
     let (key, key_bytes) = match number(at) {
@@ -64,8 +64,9 @@ pub(super) fn find(bytes: &[u8], at: usize) -> Found {
     }
 }
 
-/// Fields of packets that no other format has at this depth, with their kind: time, sequence, event, interned data,
-/// configuration, mark of synchronization, descriptors, compressed packets, GPU events, clock, defaults, tracks.
+/// Numbers and wire kinds of packet fields that no other format has at this depth: timestamp, sequence id, track event, interned
+/// data, configuration, synchronization marker, process and thread descriptors, compressed packets, GPU counter and render stage
+/// events, packet defaults, track descriptor, packets compressed with zstd.
 const KNOWN: [(u32, u64); 14] = [
     (8, kind::VARINT),
     (10, kind::VARINT),
@@ -83,10 +84,10 @@ const KNOWN: [(u32, u64); 14] = [
     (133, kind::BYTES),
 ];
 
-/// Packets at the beginning of a file that are looked at.
+/// Maximum packets at the beginning of a file that are checked.
 const MAX_LOOKED_AT: usize = 8;
 
-/// Returns whether a file begins with packets. `head`: its first bytes.
+/// Returns whether a file with these first bytes begins with packets.
 pub(super) fn begin_with_packets(head: &[u8]) -> bool {
     let mut at = 0;
     for _ in 0..MAX_LOOKED_AT {
@@ -107,8 +108,8 @@ pub(super) fn begin_with_packets(head: &[u8]) -> bool {
     false
 }
 
-/// Returns whether one of the fields is known; `None` if the bytes are no packet. Of a packet that is not whole, what comes before
-/// its end counts.
+/// Returns whether a packet has a known field; `None` if the bytes are not a packet. If the packet is not whole, only its complete
+/// fields count.
 fn has_known_field(packet: &[u8], is_whole: bool) -> Option<bool> {
     let mut fields = Fields::new(packet);
     let mut is_known = false;
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(find(&bytes, 6), Found::Other(9));
         assert_eq!(find(&bytes, 9), Found::Cut);
         assert_eq!(find(&bytes, 12), Found::Cut);
-        // Longer than any packet, or than 64 bits; a group; no number.
+        // A length above the limit, a number of more than 64 bits, a group, and field number 0.
         assert_eq!(find(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f], 0), Found::Damaged);
         assert_eq!(
             find(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 9], 0),
@@ -153,15 +154,15 @@ mod tests {
 
     #[test]
     fn files_that_begin_with_a_line_feed_are_not_traces_yet() {
-        // A line feed is the key of a packet, and `{` may be its length.
+        // A line feed is also the key of a packet, and `{` may be its length.
         let text = b"\n{\"traceEvents\": [], \"otherData\": {\"a\": 1, \"b\": \"some text that is long enough for this\"}, \"more\": [1, 2, 3, 4, 5, 6, 7]}";
         assert!(!begin_with_packets(text));
-        // A profile of XLA: field 1, with a number, a name and statistics inside.
+        // An XLA profile: field 1 contains a number, a name and statistics.
         assert!(!begin_with_packets(&[0x0a, 9, 0x08, 1, 0x12, 1, b'a', 0x32, 2, 0x08, 1]));
         assert!(!begin_with_packets(b""));
         assert!(!begin_with_packets(b"\n"));
         assert!(begin_with_packets(&[0x0a, 2, 0x40, 5]));
-        // Cut in the middle of the first packet.
+        // The file ends in the middle of the first packet.
         assert!(begin_with_packets(&[0x0a, 0xff, 0x01, 0x40, 5, 0x62, 100, 1, 2]));
     }
 }

@@ -17,28 +17,28 @@ use crate::timeline::columns::Columns;
 use crate::timeline::trace::EPOCH_NS;
 use crate::warnings::Issue;
 
-/// Bytes that are read at a time.
+/// Bytes that are read at once.
 const WINDOW: usize = window(4 << 20);
-/// Room in front of a window for a packet that starts in the window before.
+/// Bytes reserved in front of a window for a packet that starts in the previous window.
 const HEADROOM: usize = window(64 << 10);
-/// Events that wait for their conversion at most.
+/// Maximum pending events.
 const MAX_PENDING: usize = window(1 << 18);
-/// Longest compressed packets that are read, in bytes after decompression.
+/// Maximum bytes of a bundle of compressed packets after decompression.
 const MAX_BUNDLE: usize = MAX_PACKET;
 
 /// The content of a file.
 pub(super) struct Document {
     pub(super) columns: Columns,
-    /// What must be added to times to get nanoseconds since 1970, if the file says it.
+    /// Offset from trace times to nanoseconds since 1970, if the file states it.
     pub(super) base_time_ns: Option<i64>,
-    /// GPUs with their architectures.
+    /// Numbers of GPUs with their architectures.
     pub(super) architectures: Vec<(i64, Vec<u8>)>,
-    /// Bytes of packets.
+    /// Bytes of the file, after decompression of the file as a whole.
     pub(super) bytes: u64,
 }
 
-/// Reads a file. `max_inflated_bytes`: the most that its compressed packets may expand to. Calls `advance` with the number of
-/// bytes read since the last call.
+/// Reads a file. `max_inflated_bytes` is the maximum total size of its compressed packets after decompression. Calls `advance`
+/// with the number of bytes read since the last call.
 pub(super) fn read(
     input: JsonInput,
     max_inflated_bytes: u64,
@@ -58,27 +58,27 @@ struct Reader {
     state: State,
     converted: Converted,
     bytes: u64,
-    /// Bytes of compressed packets after decompression, and how many are allowed. A file may be compressed once more as a whole:
-    /// the size that it has on disk decides.
+    /// Total bytes of compressed packets after decompression.
     inflated_bytes: u64,
+    /// Maximum of `inflated_bytes`. It depends on the size of the file on disk, because the whole file may be compressed, too.
     max_inflated_bytes: u64,
 }
 
-/// Bundles of compressed packets that follow each other, after decompression. They are converted together: small ones by
-/// themselves would cost more than their packets.
+/// Consecutive bundles of compressed packets after decompression. They are converted together, because converting small bundles
+/// one by one costs more than reading their packets.
 #[derive(Debug, Default)]
 struct Bundles {
     bytes: Vec<u8>,
-    /// Where each bundle ends, and whether all of it could be decompressed. No packet goes on in the next bundle.
+    /// End position of each bundle, and whether it could be decompressed completely. A packet never continues in the next bundle.
     ends: Vec<(usize, bool)>,
 }
 
-/// Reason for which no further packet of a window was read.
+/// The reason why reading stopped within a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// The next packet is not all there.
+    /// The next packet is incomplete.
     Cut,
-    /// There is no packet.
+    /// The next bytes are not a packet.
     Damaged,
 }
 
@@ -101,13 +101,13 @@ impl Reader {
     ) -> Result<(), Unreadable> {
         let mut at = 0;
         let mut end = if stream.is_some() { StreamEnd::NotYet } else { StreamEnd::Complete };
-        // Two buffers take turns; the unread end of one is copied in front of the bytes in the other.
+        // Two buffers alternate. The unread end of one buffer is copied in front of the bytes of the other.
         let mut spare = Vec::new();
         let mut unread_bytes = 0;
         loop {
             // While this window is read, the next one is decompressed.
             let is_more = end == StreamEnd::NotYet;
-            // The window doubles while a packet is longer than it, so the total time to read the packet is linear.
+            // The window doubles while it is shorter than a packet, so the total time to read the packet is linear.
             let room = if unread_bytes > WINDOW { window.len() } else { WINDOW };
             spare.resize(HEADROOM + if is_more { room } else { 0 }, 0);
             let fill = || match &mut stream {
@@ -153,9 +153,9 @@ impl Reader {
         }
     }
 
-    /// Reads the whole packets from `at` on. Returns where the next one starts, and why it was not read.
+    /// Reads the complete packets from `at` on. Returns the position of the next packet, and the reason why it was not read.
     fn packets(&mut self, bytes: &[u8], mut at: usize) -> Result<(usize, Stop), Unreadable> {
-        // Packets that wait are either plain or in bundles, so that they stay in order.
+        // At any time, pending packets are either all plain or all in bundles, so they stay in order.
         let mut pending = Vec::new();
         let mut bundles = Bundles::default();
         let stop = loop {
@@ -215,7 +215,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the packets of bundles, and empties these.
+    /// Reads the packets of all bundles, and clears the bundles.
     fn bundled_packets(&mut self, bundles: &mut Bundles) {
         if bundles.ends.is_empty() {
             return;
@@ -252,7 +252,7 @@ impl Reader {
     fn bundled_packet<'w>(&mut self, bytes: &'w [u8]) -> Option<Pending<'w>> {
         let packet = self.state.parse(bytes)?;
         if packet.compressed.is_some() {
-            // Bundles hold no bundles.
+            // Bundles must not contain bundles.
             self.state.issues.add(Issue::MalformedPacket);
             return None;
         }
@@ -278,7 +278,7 @@ impl Reader {
         graph_arrows::add(&mut columns, &stages, &waits);
         for (lane, what, name) in state.tracks.labels() {
             let mut id = |bytes: &[u8]| columns.strings.intern(&String::from_utf8_lossy(bytes));
-            // Lanes of names have quotes, as in JSON.
+            // Lanes with a name instead of a number have quotes, as in JSON.
             let (pid, tid) = (id(unquoted(&lane.pid)), id(unquoted(&lane.tid)));
             let (what, name) = (id(what.as_bytes()), id(name));
             columns.labels.push((pid, tid, what, name));
@@ -314,12 +314,12 @@ mod tests {
 
     #[test]
     fn bundles_that_follow_each_other_are_converted_together() {
-        // A packet with a time, and an event that is a mark.
+        // A packet with a time and an instant event.
         let packet = [0x0a, 6, 0x40, 5, 0x5a, 2, 0x48, 3];
         let mut reader = Reader::new(1000);
         let mut bundles = Bundles::default();
         reader.inflate(&compressed(&packet), &mut bundles).unwrap();
-        // Without its last byte: the next bundle does not complete it.
+        // This packet lacks its last byte. The next bundle does not complete it.
         reader.inflate(&compressed(&packet[..7]), &mut bundles).unwrap();
         reader.inflate(&compressed(&packet), &mut bundles).unwrap();
         assert_eq!((bundles.ends.len(), reader.converted.columns.events), (3, 0));

@@ -1,4 +1,4 @@
-//! Activities of a GPU ("render stages"): kernels, copies and fills.
+//! GPU activities ("render stages"): kernels, copies and fills.
 
 use super::drafts::{Draft, Drafts, Key, Stage, Text, Wait};
 use super::interned::{Interned, Specification};
@@ -8,7 +8,7 @@ use super::wire::{Fields, Malformed, Value, for_each_number};
 use crate::formats::kineto::arg::Arg;
 use crate::warnings::Issue;
 
-/// What PyTorch calls the kinds of activities, with the categories of Chrome traces.
+/// PyTorch's names of the kinds of activities, with the categories of Chrome traces.
 const CATEGORIES: [(&[u8], &[u8]); 6] = [
     (b"Kernel", b"kernel"),
     (b"Memcpy", b"gpu_memcpy"),
@@ -18,7 +18,7 @@ const CATEGORIES: [(&[u8], &[u8]); 6] = [
     (b"HostNode", b"graph_host_node"),
 ];
 
-/// Kinds of memory by the number that CUPTI gives them.
+/// Kinds of memory by CUPTI's numbers.
 const MEMORY_KINDS: [&str; 8] = [
     "unknown",
     "pageable",
@@ -30,7 +30,7 @@ const MEMORY_KINDS: [&str; 8] = [
     "managed_static",
 ];
 
-/// An activity as it is on the wire.
+/// An activity in its wire format.
 #[derive(Debug, Default)]
 struct Activity<'w> {
     number: Option<u64>,
@@ -44,7 +44,7 @@ struct Activity<'w> {
     launch: Option<&'w [u8]>,
 }
 
-/// Adds the activity that waits.
+/// Adds a pending activity.
 pub(super) fn add<'w>(
     pending: &Pending<'w>,
     state: &'w State,
@@ -88,7 +88,7 @@ pub(super) fn add<'w>(
     let queue = specification(activity.queue, interned, drafts);
     drafts.add_arg(Key::Known(Arg::Device), |text| push_integer(text, activity.gpu));
     let lane = queue.and_then(|queue| bracketed(&queue.name));
-    // A lane may stand for another stream than its number says: the argument says which.
+    // The number of a lane may differ from the stream; then an argument states the stream.
     if let (false, Some(lane)) = (has_stream, lane) {
         drafts.add_arg(Key::Known(Arg::Stream), |text| push_natural(text, lane));
     }
@@ -128,7 +128,7 @@ fn specification<'w>(
     found
 }
 
-/// The name of an activity: its own, else that of its kernel.
+/// Returns the name of an activity, or the name of its kernel if the activity has none.
 fn name<'w>(
     activity: &Activity<'w>,
     interned: &'w Interned,
@@ -145,7 +145,8 @@ fn name<'w>(
     found
 }
 
-/// The category of Chrome traces. Other writers name the kinds as they like: what computes, or has a grid, is a kernel.
+/// Returns the Chrome trace category of an activity. Other writers use other names of kinds: an activity that computes or has a
+/// grid is a kernel.
 fn category(stage: Option<&Specification>, has_launch: bool) -> &'static [u8] {
     let known = stage.and_then(|stage| CATEGORIES.iter().find(|(name, _)| *name == &*stage.name));
     match known {
@@ -155,21 +156,21 @@ fn category(stage: Option<&Specification>, has_launch: bool) -> &'static [u8] {
     }
 }
 
-/// The number in front of the name of a queue: 7 in `[07] stream 7`.
+/// Returns the number in front of the name of a queue: 7 for `[07] stream 7`.
 fn bracketed(name: &[u8]) -> Option<u64> {
     let rest = name.strip_prefix(b"[")?;
     let end = memchr::memchr(b']', rest)?;
     std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
 }
 
-/// The meaning of a name and a value.
+/// The meaning of an extra name-value pair.
 enum Extra<'w> {
     Stream,
     Architecture(&'w [u8]),
     Other,
 }
 
-/// Adds a name and a value, both texts.
+/// Adds an extra name-value pair of an activity as an argument.
 fn add_extra<'w>(extra: &'w [u8], drafts: &mut Drafts<'w>) -> Result<Extra<'w>, Malformed> {
     let (mut name, mut value): (&[u8], &[u8]) = (b"", b"");
     let mut fields = Fields::new(extra);
@@ -181,7 +182,7 @@ fn add_extra<'w>(extra: &'w [u8], drafts: &mut Drafts<'w>) -> Result<Extra<'w>, 
         }
     }
     let key = match name {
-        // Those of the process that wrote the file, on every activity; and the number of the GPU once more.
+        // Every activity repeats the process that wrote the file, and the number of the GPU.
         b"process_id" | b"process_name" | b"device id" => return Ok(Extra::Other),
         b"arch" => return Ok(Extra::Architecture(value)),
         b"stream id" => Key::Known(Arg::Stream),
@@ -201,14 +202,14 @@ fn add_extra<'w>(extra: &'w [u8], drafts: &mut Drafts<'w>) -> Result<Extra<'w>, 
     Ok(if name == b"stream id" { Extra::Stream } else { Extra::Other })
 }
 
-/// Chrome traces of PyTorch write the kind of memory as a word.
+/// Appends a kind of memory as a word, as PyTorch's Chrome traces do.
 fn push_memory_kind(text: &mut Vec<u8>, value: &[u8]) {
     let number: Option<usize> = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
     let word = number.and_then(|number| MEMORY_KINDS.get(number));
     push_string(text, word.map_or(value, |word| word.as_bytes()));
 }
 
-/// Adds grid, block and registers of a kernel. Its shared memory is not all there: the static part is missing.
+/// Adds grid, block and registers of a kernel. Shared memory is left out because its static part is missing.
 fn add_launch<'w>(
     launch: &'w [u8],
     interned: &'w Interned,
@@ -265,7 +266,7 @@ fn add_launch_arg<'w>(
     };
     let Some(value) = number_value else { return Ok(()) };
     let key = match name {
-        // The product of the block.
+        // The number of threads follows from the block.
         b"thread_count" => return Ok(()),
         b"registers_per_thread" => Key::Known(Arg::Registers),
         name => drafts.key(name),

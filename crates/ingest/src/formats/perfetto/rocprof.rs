@@ -1,6 +1,6 @@
-//! What `rocprofv3` writes with `--output-format pftrace`: track events whose categories and arguments have names of their own
-//! (`generatePerfetto.cpp` of ROCprofiler-SDK). Released versions name the stream in the track (`COMPUTE AGENT [4] STREAM [2]
-//! (GPU)`), later ones in an argument.
+//! Traces of `rocprofv3 --output-format pftrace`: track events with their own names of categories and arguments
+//! (`generatePerfetto.cpp` of ROCprofiler-SDK). Released versions state the stream in the name of the track
+//! (`COMPUTE AGENT [4] STREAM [2] (GPU)`), later versions in an argument.
 
 use std::fmt::Write as _;
 
@@ -12,25 +12,26 @@ use super::text::{push_natural, push_string};
 use crate::formats::kineto::arg::Arg;
 use crate::timeline::columns::Columns;
 
-/// Functions of HIP that take the grid in threads. The tables have it in threads for their kernels, as Chrome traces do.
+/// HIP functions that take the grid in threads. For kernels that they launch, the tables have the grid in threads, as Chrome traces
+/// do.
 const LAUNCHES_IN_THREADS: [&str; 2] = ["hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"];
 
-/// The argument that names a stream.
+/// The argument that states a stream.
 const STREAM: &[u8] = b"stream_ID";
 
 /// The meaning of a category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A call of HIP.
+    /// A HIP call.
     Call,
     Kernel,
     Copy,
-    /// A range or a mark of the program (`ROCTx`).
+    /// A range or an instant of the program (`ROCTx`).
     Range,
 }
 
 impl Role {
-    /// The category that Chrome traces have for it.
+    /// Returns the Chrome trace category of this role.
     pub(super) fn category(self) -> &'static [u8] {
         match self {
             Self::Call => b"hip_runtime",
@@ -41,7 +42,7 @@ impl Role {
     }
 }
 
-/// The meaning of a category of `rocprofv3`; `None` for other categories. Calls of HSA are below those of HIP, and stay spans.
+/// Returns the role of a category of `rocprofv3`; `None` for other categories. HSA calls are below HIP calls, and stay spans.
 pub(super) fn role(category: &[u8]) -> Option<Role> {
     match category {
         b"hip_api" => Some(Role::Call),
@@ -52,7 +53,7 @@ pub(super) fn role(category: &[u8]) -> Option<Role> {
     }
 }
 
-/// Gives the arguments from `first` on the names that they have in Chrome traces. `track`: the name of the track.
+/// Renames the arguments from `first` on to their names in Chrome traces. `track` is the name of the track.
 pub(super) fn adapt<'w>(
     role: Role,
     name: &[u8],
@@ -67,7 +68,7 @@ pub(super) fn adapt<'w>(
     };
     if role == Role::Kernel || role == Role::Copy {
         let direction = (role == Role::Copy).then(|| direction(name)).flatten();
-        // A copy to the host is an activity of the device that it comes from.
+        // A copy to the host is an activity of its source device.
         let agent: &[u8] = match (role, direction) {
             (Role::Kernel, _) => b"agent",
             (_, Some("DtoH")) => b"src_agent",
@@ -84,7 +85,7 @@ pub(super) fn adapt<'w>(
             let push = |text: &mut Vec<u8>| push_string(text, direction.as_bytes());
             drafts.add_arg(Key::Known(Arg::Kind), push);
         }
-        // Both are numbers of threads. `set_grids` knows which grids stay so.
+        // Block and grid are numbers of threads. `set_grids` restores the grids that stay in threads.
         let block = value_of(drafts, b"workgroup_size").filter(|&threads| threads > 0);
         if let Some(block) = block.filter(|_| role == Role::Kernel) {
             if let Some(threads) = value_of(drafts, b"grid_size") {
@@ -109,7 +110,7 @@ pub(super) fn adapt<'w>(
     }
 }
 
-/// Puts the grids of kernels into threads where a function launched them that takes threads. Until now they are in blocks.
+/// Converts grids from blocks to threads for kernels that a function of [`LAUNCHES_IN_THREADS`] launched.
 pub(super) fn set_grids(columns: &mut Columns) {
     let names = LAUNCHES_IN_THREADS.map(|name| columns.strings.find(name));
     let calls = &columns.runtime_calls;
@@ -136,14 +137,14 @@ fn is_key(key: &Key<'_>, wanted: &[u8]) -> bool {
     matches!(key, Key::Other(Text::Stored(name)) if *name == wanted)
 }
 
-/// `[8]`.
+/// Appends a list of one number: `[8]`.
 fn push_list_of(text: &mut Vec<u8>, number: u64) {
     text.push(b'[');
     push_natural(text, number);
     text.push(b']');
 }
 
-/// Direction of a copy by its name: `MEMORY_COPY_HOST_TO_DEVICE`.
+/// Returns the direction of a copy from its name, for example `MEMORY_COPY_HOST_TO_DEVICE`.
 fn direction(name: &[u8]) -> Option<&'static str> {
     const NAMES: [(&str, &str); 4] = [
         ("HOST_TO_DEVICE", "HtoD"),
@@ -155,7 +156,7 @@ fn direction(name: &[u8]) -> Option<&'static str> {
     NAMES.into_iter().find_map(|(text, direction)| is_of(text).then_some(direction))
 }
 
-/// The stream of a track by its name, or the queue with `--group-by-queue`: 2 in `COPY to AGENT [4] STREAM [2] (GPU)`.
+/// Returns the stream of a track from its name, or the queue with `--group-by-queue`: 2 for `COPY to AGENT [4] STREAM [2] (GPU)`.
 fn stream(track: &[u8]) -> Option<u64> {
     let after = |word: &str| {
         let at = memchr::memmem::find(track, word.as_bytes())?;
@@ -166,7 +167,7 @@ fn stream(track: &[u8]) -> Option<u64> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// The number at the end of a value: `64`, or 4 in `"GPU-4"`.
+/// Returns the number at the end of a value: 64 for `64`, and 4 for `"GPU-4"`.
 fn trailing_number(value: &[u8]) -> Option<u64> {
     let value = value.strip_suffix(b"\"").unwrap_or(value);
     let digits = value.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();

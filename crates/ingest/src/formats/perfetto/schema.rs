@@ -1,7 +1,7 @@
-//! Messages that stand in a trace a few times: only the fields that are used. Events, of which there are millions, are read
-//! from the wire without copies instead.
+//! Messages that occur a few times per trace, with only the fields that are used. Events, of which a trace has millions, are
+//! instead read from the wire format without copies.
 //!
-//! Texts are bytes, since writers do not check that they are UTF-8.
+//! Texts are bytes, because writers do not check that they are UTF-8.
 
 use prost::Message;
 
@@ -42,7 +42,7 @@ pub(super) struct GpuSpecification {
     pub(super) iid: u64,
     #[prost(bytes = "vec", tag = "2")]
     pub(super) name: Vec<u8>,
-    /// 2: computation.
+    /// 2 means computation.
     #[prost(int32, tag = "4")]
     pub(super) category: i32,
 }
@@ -87,7 +87,7 @@ pub(super) struct GpuCounterSpec {
     pub(super) name: Vec<u8>,
 }
 
-/// A track: a thread, a process, a counter, or anything that a program names.
+/// A track: a thread, a process, a counter, or a track that the program names.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TrackDescriptor {
     #[prost(uint64, tag = "1")]
@@ -126,7 +126,7 @@ pub(super) struct ThreadDescriptor {
     pub(super) name: Option<Vec<u8>>,
 }
 
-/// How the values of a counter are written.
+/// The encoding of the values of a counter.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct CounterDescriptor {
     #[prost(int64, tag = "4")]
@@ -135,7 +135,7 @@ pub(super) struct CounterDescriptor {
     pub(super) is_incremental: bool,
 }
 
-/// What the packets of a sequence leave out.
+/// Values of fields that the packets of a sequence omit.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct PacketDefaults {
     #[prost(message, optional, tag = "11")]
@@ -144,14 +144,14 @@ pub(super) struct PacketDefaults {
     pub(super) clock: Option<u32>,
 }
 
-/// What the track events of a sequence leave out.
+/// Values of fields that the track events of a sequence omit.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct TrackEventDefaults {
     #[prost(uint64, optional, tag = "11")]
     pub(super) track: Option<u64>,
 }
 
-/// What several clocks show at one moment.
+/// The times of several clocks at the same moment.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
@@ -160,7 +160,7 @@ pub(super) struct ClockSnapshot {
     pub(super) trace_clock: Option<u32>,
 }
 
-/// What a clock shows.
+/// The time of a clock, in units of `unit_ns`.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct ClockReading {
     #[prost(uint32, tag = "1")]
@@ -173,7 +173,7 @@ pub(super) struct ClockReading {
     pub(super) unit_ns: u64,
 }
 
-/// A Chrome trace event inside of a track event.
+/// A Chrome trace event inside a track event.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct LegacyEvent {
     #[prost(uint64, optional, tag = "1")]

@@ -1,4 +1,4 @@
-//! Pairs events that begin slices with those that end them.
+//! Pairs the begin and end events of slices.
 
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -9,15 +9,16 @@ use crate::quantity::MAX_DURATION_NS;
 use crate::timeline::columns::Columns;
 use crate::warnings::Issue;
 
-/// A slice begins or ends.
+/// The begin or end of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     track: u64,
     ts_ns: i64,
-    /// The event of the slice that begins; [`END`] where one ends.
+    /// Id of the event of a slice that begins; [`END`] for an end.
     event: i64,
 }
 
+/// The event id of marks that end a slice.
 const END: i64 = -1;
 
 /// Duration of an event that begins no slice.
@@ -26,24 +27,24 @@ const NO_SLICE: i64 = -1;
 const OPEN: i64 = -2;
 
 impl Mark {
-    /// A slice begins with the event of this number.
+    /// Returns the begin of the slice of an event.
     pub(super) fn begin(track: u64, ts_ns: i64, event: i64) -> Self {
         Self { track, ts_ns, event }
     }
 
-    /// The slice that began last ends.
+    /// Returns the end of the slice that began last.
     pub(super) fn end(track: u64, ts_ns: i64) -> Self {
         Self { track, ts_ns, event: END }
     }
 
-    /// The mark with the number that its event has after `first` others.
+    /// Returns the mark with `first` added to its event id.
     pub(super) fn after(self, first: i64) -> Self {
         Self { event: if self.event == END { END } else { self.event + first }, ..self }
     }
 }
 
-/// Gives slices their durations. A track is a stack: in order of time, and of the file where times are equal, an end closes
-/// the slice that began last. What has no partner is counted, and kept in `unpaired_events`.
+/// Sets the durations of slices. A track is a stack: in order of time, and in file order at equal times, an end closes the slice
+/// that began last. Slices without an end are counted and moved to `unpaired_events`; ends without a slice are counted.
 pub(super) fn pair(columns: &mut Columns, mut marks: Vec<Mark>) {
     if marks.is_empty() {
         return;
@@ -80,7 +81,7 @@ fn set_durations(columns: &mut Columns, durs: &[i64]) {
     let dur_of = |event: i64| durs.get(event as usize).copied().unwrap_or(NO_SLICE);
     let mut unpaired: Vec<UnpairedEvent> = Vec::new();
     let begin = columns.strings.intern("B");
-    // Slices that do not end leave their tables.
+    // Slices without an end are removed from their tables.
     macro_rules! set {
         ($($table:ident $(and $self_dur:ident)?),+) => { $(
             let table = &mut columns.$table;

@@ -1,4 +1,4 @@
-//! What packets refer to: the texts, tracks and clocks that packets before them declare.
+//! The texts, tracks and clocks that packets declare, and that later packets refer to.
 
 use prost::Message;
 use rustc_hash::FxHashMap;
@@ -13,30 +13,31 @@ use super::tracks::Tracks;
 use super::wire::{Fields, Malformed, Value};
 use crate::warnings::{Issue, Issues};
 
-/// Sequences that are kept. A sequence is what one thread of a program writes.
+/// Maximum sequences per file. A sequence contains the packets that one thread of a program writes.
 const MAX_SEQUENCES: usize = 1 << 16;
-/// Bytes of tracks, of their lanes, and of counters that packets declare without interning them.
+/// Maximum bytes of tracks, of their lanes, and of counters that packets declare without interning them.
 const MAX_DECLARED_BYTES: usize = 256 << 20;
 
-/// Bits of the flags of a packet: its sequence starts to intern anew; it refers to what its sequence interned.
+/// Flag of a packet that clears the state of its sequence.
 const STATE_CLEARED: u64 = 1;
+/// Flag of a packet that refers to the interned data of its sequence.
 const NEEDS_STATE: u64 = 2;
 
-/// Tracks of threads that are declared for a sequence get numbers from here on.
+/// First uuid of thread tracks that are declared for a sequence.
 const FIRST_THREAD_TRACK: u64 = 1 << 63;
 
 /// A sequence of packets.
 #[derive(Debug, Clone, Copy)]
 struct Sequence {
-    /// Place of its interned data.
+    /// Place of the sequence's interned data.
     interned: usize,
-    /// Its packets have been complete since it last began to intern anew.
+    /// No packet was lost since the state of the sequence was last cleared.
     is_complete: bool,
     default_clock: Option<u32>,
     default_track: u64,
 }
 
-/// Kinds of events.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EventKind {
     Track,
@@ -44,31 +45,31 @@ pub(super) enum EventKind {
     GpuCounters,
 }
 
-/// An event that waits for its conversion.
+/// An event that waits to be converted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending<'w> {
     pub(super) kind: EventKind,
-    /// Its message.
+    /// The message of the event.
     pub(super) message: &'w [u8],
-    /// Its time after [`State::origin_ns`].
+    /// Time relative to [`State::origin_ns`].
     pub(super) ts_ns: i64,
-    /// Place of the interned data that it refers to.
+    /// Place of the interned data that the event refers to.
     pub(super) interned: usize,
     pub(super) default_track: u64,
 }
 
-/// The declarations so far.
+/// All declarations so far.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) tracks: Tracks,
     pub(super) clocks: Clocks,
     sequences: FxHashMap<u32, Sequence>,
     pub(super) interned: InternedPool,
-    /// Room for tracks, lanes and counters.
+    /// Bytes left for tracks, lanes and counters.
     room: Budget,
-    /// Names of counters by GPU and number, where packets declare them without interning them.
+    /// Names of counters by GPU and number, for counters that packets declare without interning them.
     pub(super) inline_counters: FxHashMap<(i32, u32), Box<[u8]>>,
-    /// Time of the first event on the trace's own clock: other times are relative to it.
+    /// Time of the first event on the trace clock. Other times are relative to it.
     pub(super) origin_ns: Option<i64>,
     pub(super) issues: Issues,
 }
@@ -88,7 +89,7 @@ pub(super) struct Packet<'w> {
     track: Option<&'w [u8]>,
     thread: Option<&'w [u8]>,
     event: Option<(EventKind, &'w [u8])>,
-    /// Compressed packets: such a packet holds nothing else.
+    /// Compressed packets. A packet with this field has no other content.
     pub(super) compressed: Option<&'w [u8]>,
     is_zstd: bool,
 }
@@ -150,7 +151,7 @@ impl State {
         packet.ok()
     }
 
-    /// Keeps the declarations of a packet, and returns its event. It must not be one of compressed packets.
+    /// Stores the declarations of a packet, and returns its event. The packet must not contain compressed packets.
     pub(super) fn add<'w>(&mut self, packet: &Packet<'w>) -> Option<Pending<'w>> {
         self.apply(packet).unwrap_or_else(|Malformed| {
             self.issues.add(Issue::MalformedPacket);
@@ -158,12 +159,12 @@ impl State {
         })
     }
 
-    /// What a sequence has interned that a waiting event refers to.
+    /// Returns the interned data that a pending event refers to.
     pub(super) fn interned(&self, event: &Pending<'_>) -> &Interned {
         self.interned.get(event.interned)
     }
 
-    /// Gives new tracks their lanes. To be called before their events are converted.
+    /// Assigns lanes to new tracks. Must be called before the events of these tracks are converted.
     pub(super) fn place_tracks(&mut self) {
         let dropped = self.tracks.place_new(&mut self.room);
         self.issues.add_many(Issue::ManyDeclarations, dropped);
@@ -182,7 +183,7 @@ impl State {
         let Some(mut sequence) = self.sequences.get(&packet.sequence).copied() else {
             return Ok(None);
         };
-        // Clocks that count from the packet before go on with packets without an event, or with one that cannot be read.
+        // Packets without an event, or with an event that cannot be read, also advance clocks that count from the previous packet.
         let time_ns = self.time_ns(packet, &sequence);
         updated?;
         if let Some(message) = packet.track {
@@ -209,12 +210,12 @@ impl State {
         }
     }
 
-    /// The time of a packet on the trace's own clock, or why it has none. To be called once for each packet.
+    /// Returns the time of a packet on the trace clock, or the issue if it has none. Must be called once per packet.
     fn time_ns(&mut self, packet: &Packet<'_>, sequence: &Sequence) -> Result<i64, Issue> {
         if packet.flags & NEEDS_STATE != 0 && !sequence.is_complete {
             return Err(Issue::LostPackets);
         }
-        // Perfetto does not read the time of snapshots: they say themselves what the clocks show.
+        // As in Perfetto, the timestamp of a clock snapshot is ignored.
         let is_snapshot = packet.clocks.is_some() && packet.event.is_none();
         let timestamp = packet.timestamp.filter(|_| !is_snapshot).ok_or(Issue::BadTime)?;
         let clock = packet.clock.or(sequence.default_clock);
@@ -238,7 +239,7 @@ impl State {
         true
     }
 
-    /// Reads what a packet says of its sequence: losses, defaults, interned data, clocks.
+    /// Updates the state of a sequence from a packet: losses, defaults, interned data and clocks.
     fn update_sequence(&mut self, packet: &Packet<'_>) -> Result<(), Malformed> {
         let Some(sequence) = self.sequences.get_mut(&packet.sequence) else { return Ok(()) };
         if packet.was_packet_lost {
@@ -276,7 +277,7 @@ impl State {
         }
     }
 
-    /// The event of a packet at a time of the trace's own clock.
+    /// Returns the event of a packet. `ns` is its time on the trace clock.
     fn event<'w>(
         &mut self,
         kind: EventKind,
@@ -297,7 +298,7 @@ impl State {
         Ok(Some(Pending { kind, message, ts_ns, interned, default_track }))
     }
 
-    /// Counters may be declared in the event that holds their first sample.
+    /// Stores the counters that an event declares. Counters may be declared in the event with their first sample.
     fn declare_inline_counters(&mut self, message: &[u8]) -> Result<(), Malformed> {
         let (mut descriptor, mut gpu) = (None, 0);
         let mut fields = Fields::new(message);

@@ -1,4 +1,4 @@
-//! Traces written field by field: what writers may do, and what damage may do.
+//! Traces that the tests write field by field, valid and damaged.
 
 mod limits;
 mod rocprof;
@@ -52,12 +52,12 @@ fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// A trace of packets.
+/// Returns the bytes of a trace of these packets.
 fn trace(packets: &[Message]) -> Vec<u8> {
     packets.iter().fold(Message::new(), |trace, packet| trace.message(1, packet.clone())).0
 }
 
-/// Fields of the messages.
+// Field numbers of packets.
 const TIMESTAMP: u64 = 8;
 const SEQUENCE: u64 = 10;
 const TRACK_EVENT: u64 = 11;
@@ -83,7 +83,7 @@ fn end(ts_ns: u64, track: u64) -> Message {
     packet(ts_ns).message(TRACK_EVENT, Message::new().varint(9, 2).varint(11, track))
 }
 
-/// A track of thread 11 of process 10.
+/// Returns a packet that declares a track for thread 11 of process 10.
 fn thread_track(uuid: u64) -> Message {
     let thread = Message::new().varint(1, 10).varint(2, 11).bytes(5, "main");
     Message::new().message(60, Message::new().varint(1, uuid).message(4, thread))
@@ -105,7 +105,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A packet of packets that are compressed together.
+/// Returns a packet that contains compressed packets.
 fn bundle(packets: &[Message]) -> Message {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&trace(packets)).unwrap();
@@ -136,7 +136,7 @@ fn ints(dataset: &Dataset, table: &str, column: &str) -> Vec<i64> {
     batches.flat_map(values).collect()
 }
 
-/// Two operators, one inside the other, and the launch of a kernel.
+/// Returns two nested operators, the launch of a kernel, and the kernel.
 fn program() -> Vec<Message> {
     vec![
         thread_track(5),
@@ -150,7 +150,7 @@ fn program() -> Vec<Message> {
     ]
 }
 
-/// A kernel on stream 7 of GPU 1, whose names are interned.
+/// Returns a kernel with interned names on stream 7 of GPU 1.
 fn render_stage(ts_ns: u64, dur_ns: u64) -> Message {
     let text = |iid, text: &str| Message::new().varint(1, iid).bytes(2, text);
     let interned = Message::new()
@@ -202,7 +202,7 @@ fn slices_nest_and_kernels_find_their_launch() {
 fn compressed_packets_and_files_read_the_same() {
     let whole = bundle(&program());
     let bundled = trace(std::slice::from_ref(&whole));
-    // Each packet in a bundle of its own, with plain packets between some of them.
+    // Each packet is in a separate bundle, with plain packets between some bundles.
     let one_by_one = program()
         .into_iter()
         .enumerate()
@@ -214,7 +214,7 @@ fn compressed_packets_and_files_read_the_same() {
         assert_eq!(ints(&dataset, "cpu_ops", "dur_ns"), [5000, 3000]);
         assert_eq!(dataset.tables.rows("kernels"), 1);
     }
-    // Cut inside the compressed bytes; compressed twice.
+    // One file is cut inside the compressed bytes, the other has packets that are compressed twice.
     let mut cut = whole.0[whole.0.len() - 60..].to_vec();
     cut.truncate(30);
     let damaged = trace(&[thread_track(5), Message::new().bytes(50, cut)]);
@@ -226,7 +226,7 @@ fn compressed_packets_and_files_read_the_same() {
 
 #[test]
 fn at_one_moment_an_end_comes_after_what_stands_before_it_in_the_file() {
-    // PyTorch writes all begins first. An operator that begins when the one before ends is inside of it for Perfetto.
+    // PyTorch writes all begins first. Perfetto nests an operator that begins when the previous operator ends inside that operator.
     let packets = [
         thread_track(5),
         begin(0, 5, "cpu_op", "first", &[]),
@@ -310,7 +310,7 @@ fn names_that_were_lost_are_counted() {
         interned(1, "one"),
         begin(10, 1),
         end(20, 5),
-        // The number means another name from here on.
+        // From here on, the number refers to another name.
         interned(1, "two"),
         begin(30, 1),
         end(40, 5),
@@ -321,7 +321,7 @@ fn names_that_were_lost_are_counted() {
     ];
     let dataset = read(&trace(&packets)).unwrap();
     assert_eq!(texts(&dataset, "spans", "name"), ["one", "two", "-"]);
-    // Three categories and a name; the first event, the loss itself, and the event after it.
+    // Missing declarations are three categories and a name. Lost packets are the first event, the loss and the event after it.
     assert_eq!(codes(&dataset), [("lost-packets", 3), ("missing-declaration", 4)]);
 }
 
@@ -353,13 +353,13 @@ fn packets_without_an_event_advance_a_clock_of_differences() {
     let reading = |clock, timestamp| Message::new().varint(1, clock).varint(2, timestamp);
     let incremental = reading(64, 1000).varint(3, 1);
     let snapshot = Message::new().message(1, reading(6, 1000)).message(1, incremental);
-    // A program with Perfetto's SDK: differences are the default.
+    // Programs with Perfetto's SDK use a clock of differences by default.
     let defaults = Message::new().varint(58, 64);
     let start = Message::new().varint(SEQUENCE, 1).varint(FLAGS, 1);
-    // The time of the snapshot itself does not count, as in Perfetto.
+    // As in Perfetto, the time of the snapshot packet itself does not count.
     let start = start.varint(TIMESTAMP, 100).message(6, snapshot).message(59, defaults);
     let descriptor = thread_track(5).varint(TIMESTAMP, 5000).varint(SEQUENCE, 1);
-    // Its interned data cannot be read; its time can.
+    // The interned data of this packet cannot be read, but its time can.
     let damaged = packet(20).bytes(INTERNED, [0x0a, 0x7f]);
     let packets = [
         thread_track(5),
@@ -370,7 +370,7 @@ fn packets_without_an_event_advance_a_clock_of_differences() {
         begin(0, 5, "cpu_op", "second", &[]),
         damaged,
         end(1, 5),
-        // A loss: what refers to interned data is not read, nor is its time.
+        // After this loss, packets that refer to interned data are not read, and neither are their times.
         packet(0).varint(42, 1),
         packet(7).varint(FLAGS, 2),
         begin(1, 5, "cpu_op", "third", &[]),
@@ -464,7 +464,7 @@ fn truncation_keeps_whole_packets_and_never_panics() {
     let ends: Vec<usize> = (0..packets.len()).map(|count| trace(&packets[..count]).len()).collect();
     for length in 0..whole.len() {
         if let Ok(dataset) = read(&whole[..length]) {
-            // Between packets, a trace may end.
+            // A trace may end between packets.
             assert!(
                 ends.contains(&length) || !dataset.warnings.is_empty(),
                 "cut at {length} went unnoticed"
@@ -472,7 +472,7 @@ fn truncation_keeps_whole_packets_and_never_panics() {
             assert!(dataset.tables.rows("cpu_ops") <= 2);
         }
     }
-    // A packet that is longer than the file, or than any packet.
+    // One packet is longer than the file, the other is longer than the limit.
     for length in [&[0xff, 0x01][..], &[0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]] {
         let mut bytes = whole.clone();
         bytes.push(0x0a);
@@ -490,7 +490,7 @@ fn damaged_bytes_never_panic() {
         for value in [0x00, 0x7f, 0x80, 0xff] {
             let mut bytes = whole.clone();
             bytes[at] = value;
-            // Any result is fine.
+            // The result does not matter.
             let _ = read(&bytes);
         }
     }
@@ -500,7 +500,7 @@ fn damaged_bytes_never_panic() {
 fn json_is_read_where_a_run_holds_both() {
     let json = r#"{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 10,
         "tid": 11, "ts": 1, "dur": 5}]}"#;
-    // Of one name, and of two names that state one rank.
+    // The files have the same name, or two names that state the same rank.
     for name in ["rank0.json", "rank0.steps.json"] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(name), json).unwrap();

@@ -1,4 +1,4 @@
-//! Values as JSON text, which is what the reader of Chrome traces takes.
+//! Values as JSON text, which the reader of Chrome traces expects.
 
 use std::io::Write as _;
 
@@ -38,10 +38,10 @@ pub(super) fn push_us(text: &mut Vec<u8>, ns: i64) {
     text.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
 }
 
-/// Appends a decimal number; `null` for what JSON cannot write.
+/// Appends a decimal number; `null` for infinities and NaN, which JSON cannot represent.
 pub(super) fn push_decimal(text: &mut Vec<u8>, value: f64) {
     if value.is_finite() {
-        // `{:?}` writes an exponent where there would be many zeros. Writing to memory does not fail.
+        // `{:?}` writes an exponent instead of many zeros. Writing to memory does not fail.
         let _ = write!(text, "{value:?}");
     } else {
         text.extend_from_slice(b"null");
@@ -55,7 +55,7 @@ pub(super) fn push_string(text: &mut Vec<u8>, string: &[u8]) {
     text.push(b'"');
 }
 
-/// Appends what stands between the quotes of a string.
+/// Appends a string with escapes, but without quotes.
 pub(super) fn push_inside_quotes(text: &mut Vec<u8>, string: &[u8]) {
     let mut rest = string;
     while let Some(at) = rest.iter().position(|&byte| needs_escape(byte)) {
@@ -74,7 +74,7 @@ pub(super) fn push_inside_quotes(text: &mut Vec<u8>, string: &[u8]) {
     text.extend_from_slice(rest);
 }
 
-/// Returns whether a byte cannot stand in a JSON string.
+/// Returns whether a byte must be escaped in a JSON string.
 pub(super) fn needs_escape(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }

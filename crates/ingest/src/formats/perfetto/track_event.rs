@@ -1,4 +1,4 @@
-//! Track events: what Perfetto's SDK records, and PyTorch's operators and calls.
+//! Track events: the events of Perfetto's SDK, and PyTorch's operators and calls.
 
 use prost::Message as _;
 
@@ -14,16 +14,16 @@ use super::tracks::unnamed;
 use super::wire::{Fields, Malformed, Value, for_each_number};
 use crate::warnings::Issue;
 
-/// Types of track events.
+// Types of track events.
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
-/// The argument that tells a synchronization, whose category PyTorch leaves out.
+/// The argument that identifies a synchronization. PyTorch omits the category of synchronizations.
 const SYNC_KIND: &[u8] = b"cuda_sync_kind";
 
-/// Legacy events that state process and thread get tracks of their own from here on.
+/// First number of the separate tracks of legacy events that state process and thread.
 const FIRST_LEGACY_TRACK: u64 = 1 << 62;
 
 /// A value of a counter.
@@ -33,7 +33,7 @@ enum Sample {
     Decimal(f64),
 }
 
-/// A track event as it is on the wire, but for its annotations.
+/// A track event in its wire format, without annotations.
 #[derive(Debug, Default)]
 struct TrackEvent<'w> {
     kind: u64,
@@ -77,7 +77,7 @@ impl<'w> TrackEvent<'w> {
     }
 }
 
-/// Adds the event that waits.
+/// Adds a pending event.
 pub(super) fn add<'w>(
     pending: &Pending<'w>,
     state: &'w State,
@@ -103,7 +103,7 @@ pub(super) fn add<'w>(
     Ok(())
 }
 
-/// Process and thread of a track.
+/// Returns process and thread of a track.
 fn lane<'w>(track: u64, state: &'w State, drafts: &mut Drafts<'w>) -> (Text<'w>, Text<'w>) {
     if let Some(track) = state.tracks.get(track) {
         return (Text::Stored(&track.lane.pid), Text::Stored(&track.lane.tid));
@@ -119,7 +119,7 @@ struct Times {
     dur_ns: Option<i64>,
 }
 
-/// Adds an event with its name, category and arguments. `begins`: the track on which a slice begins.
+/// Adds an event with its name, category and arguments. `begins` is the track on which the event begins a slice.
 #[expect(clippy::too_many_arguments, reason = "what an event is made of")]
 fn add_named<'w>(
     pending: &Pending<'w>,
@@ -147,7 +147,7 @@ fn add_named<'w>(
     let added = annotations.iter().try_for_each(|bytes| annotations::add(bytes, interned, drafts));
     drafts.annotations = annotations;
     if added.is_err() {
-        // Without the event, its end would close another slice.
+        // Keep the event; otherwise its end would close another slice.
         drafts.issues.add(Issue::MalformedPacket);
     }
     if let Some(role) = category.and_then(rocprof::role) {
@@ -163,7 +163,7 @@ fn add_named<'w>(
     Ok(())
 }
 
-/// The category of an event: its own, or the one that its arguments tell.
+/// Returns the category of an event: its stated category, or the category that its arguments imply.
 fn category<'w>(
     event: &TrackEvent<'w>,
     interned: &'w Interned,
@@ -186,7 +186,7 @@ fn category<'w>(
     Ok(event.category)
 }
 
-/// Adds a sample of the counter that a track stands for.
+/// Adds a sample of the counter of a track.
 fn add_sample<'w>(event: &TrackEvent<'w>, ts_ns: i64, state: &'w State, drafts: &mut Drafts<'w>) {
     let track = state.tracks.get(event.track);
     let counter = track.and_then(|track| track.counter).unwrap_or_default();
@@ -257,7 +257,7 @@ fn add_legacy<'w>(
     add_named(pending, state, drafts, &event, phase, lane, times, id.map(Text::Made), begins)
 }
 
-/// Process and thread of a legacy event: those that it states, else those of its track.
+/// Returns process and thread of a legacy event: the stated ones, otherwise those of its track.
 fn legacy_lane<'w>(
     legacy: &LegacyEvent,
     track: u64,

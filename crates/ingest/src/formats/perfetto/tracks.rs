@@ -1,4 +1,4 @@
-//! Tracks, and the lanes of the tables that they stand for.
+//! Tracks, and their lanes in the tables.
 
 use rustc_hash::FxHashMap;
 
@@ -6,17 +6,18 @@ use super::budget::Budget;
 use super::schema::{CounterDescriptor, TrackDescriptor};
 use super::text::{push_integer, push_natural, push_string};
 
-/// Bytes that a track, or a lane, takes besides its texts.
+/// Estimated bytes of a track, without its texts.
 const TRACK_BYTES: usize = 256;
+/// Estimated bytes of a lane, without its texts.
 const LANE_BYTES: usize = 64;
-/// Tracks inside of tracks are followed up to this depth.
+/// Maximum number of parent tracks that are followed.
 const MAX_DEPTH: usize = 32;
-/// Bytes of a name that are kept.
+/// Maximum bytes of the name of a track.
 const MAX_NAME: usize = 1 << 12;
-/// Bytes of a name that the name of a lane has at most.
+/// Maximum bytes of the name of a track in the name of its lane.
 const MAX_LANE_NAME: usize = 1 << 8;
 
-/// Process and thread of a lane, as Chrome traces write them: a number, or a string with quotes.
+/// Process and thread of a lane as in Chrome traces: a number, or a string with quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct LaneText {
     pub(super) pid: Box<[u8]>,
@@ -39,7 +40,7 @@ pub(super) struct Track {
     process_name: Option<Box<[u8]>>,
     pub(super) counter: Option<CounterDescriptor>,
     pub(super) lane: LaneText,
-    /// Bytes that its lane takes of the room for declarations.
+    /// Bytes of the lane that count against the limit of declarations.
     lane_bytes: usize,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Track {
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     by_uuid: FxHashMap<u64, Track>,
-    /// The track that each lane stands for.
+    /// The track of each lane.
     lanes: FxHashMap<LaneText, u64>,
     /// Tracks without a lane yet.
     new: Vec<u64>,
@@ -58,13 +59,13 @@ impl Tracks {
         self.by_uuid.get(&uuid)
     }
 
-    /// Adds what a descriptor says of a track. Returns whether there was room for it.
+    /// Adds the descriptor of a track. Returns whether it fits into the limit.
     pub(super) fn add(&mut self, descriptor: TrackDescriptor, room: &mut Budget) -> bool {
         let uuid = descriptor.uuid;
         let process = descriptor.process.unwrap_or_default();
         let thread = descriptor.thread.unwrap_or_default();
         let known = self.by_uuid.get(&uuid);
-        // The name of a thread is that of its track, unless the track has one.
+        // The name of a thread becomes the name of its track if the track has no name.
         let is_nameless = known.is_none_or(|track| track.name.is_empty());
         let name = descriptor.name.or(descriptor.static_name).filter(|name| !name.is_empty());
         let name = name.or(thread.name.filter(|_| is_nameless)).map(short_name);
@@ -90,8 +91,8 @@ impl Tracks {
         true
     }
 
-    /// Gives new tracks their lanes. To be called before their events are converted. Returns for how many lanes there was no
-    /// room: these have no names.
+    /// Assigns lanes to new tracks. Must be called before the events of these tracks are converted. Returns the number of lanes that
+    /// exceed the limit. These lanes have no names.
     pub(super) fn place_new(&mut self, room: &mut Budget) -> u64 {
         let mut dropped = 0;
         let mut new = std::mem::take(&mut self.new);
@@ -140,7 +141,7 @@ impl Tracks {
         if is_own {
             return lane;
         }
-        // Tracks of one name may overlap in time: they are not one lane.
+        // Tracks of the same name may overlap in time, so they need separate lanes.
         let mut name = name.to_vec();
         name.extend_from_slice(b" #");
         push_natural(&mut name, uuid);
@@ -149,7 +150,7 @@ impl Tracks {
         LaneText { tid: tid.into(), ..lane }
     }
 
-    /// The process of a track, or of the tracks around it.
+    /// Returns the process of a track, or of its nearest parent with a process.
     fn pid_of(&self, track: &Track) -> Option<i64> {
         let mut at = Some(track);
         for _ in 0..MAX_DEPTH {
@@ -162,7 +163,7 @@ impl Tracks {
         None
     }
 
-    /// Process, thread, what is named, and the name, of all lanes that have names.
+    /// Returns lane, kind of label and name of all lanes with names.
     pub(super) fn labels(&self) -> Vec<(&LaneText, &'static str, &[u8])> {
         let mut labels = Vec::new();
         #[expect(clippy::iter_over_hash_type, reason = "the labels are sorted")]
@@ -183,7 +184,7 @@ fn short_name(mut name: Vec<u8>) -> Box<[u8]> {
     name.into_boxed_slice()
 }
 
-/// The first bytes of a text, without half a character at their end.
+/// Returns at most `max_bytes` of the beginning of a text, without an incomplete character at the end.
 fn prefix(text: &[u8], max_bytes: usize) -> &[u8] {
     const MAX_CHARACTER_BYTES: usize = 4;
     let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
@@ -192,7 +193,7 @@ fn prefix(text: &[u8], max_bytes: usize) -> &[u8] {
     &text[..end.min(text.len())]
 }
 
-/// The name of a track of which only the number is known.
+/// Returns the name of a track of which only the number is known.
 pub(super) fn unnamed(uuid: u64) -> Vec<u8> {
     let mut name = b"track ".to_vec();
     push_natural(&mut name, uuid);
@@ -236,7 +237,7 @@ mod tests {
         add(named(3, 1, "requests"));
         add(named(4, 1, "requests"));
         add(TrackDescriptor { uuid: 5, ..TrackDescriptor::default() });
-        // Parents in a circle end somewhere.
+        // These parents form a cycle.
         add(named(6, 7, "a"));
         add(named(7, 6, "b"));
         assert_eq!(tracks.place_new(&mut room), 0);
@@ -260,7 +261,7 @@ mod tests {
             ..TrackDescriptor::default()
         };
         tracks.add(named(1, "é".repeat(1000)), &mut room);
-        // It differs only beyond the name of the lane.
+        // This name differs only beyond the maximum length of the name of a lane.
         tracks.add(named(2, "é".repeat(999)), &mut room);
         tracks.add(named(3, format!("a{}", "é".repeat(3000))), &mut room);
         tracks.place_new(&mut room);
@@ -279,7 +280,7 @@ mod tests {
             name: Some(format!("{first}{}", "x".repeat(2000)).into_bytes()),
             ..TrackDescriptor::default()
         };
-        // Another name of a track takes the room of the one before, but its lanes all stay.
+        // A new name of a track replaces the previous name, but all lanes are kept.
         for first in 'a'..='j' {
             assert!(tracks.add(named(1, first), &mut room));
             tracks.place_new(&mut room);
@@ -293,7 +294,7 @@ mod tests {
             tracks.place_new(&mut room);
         }
         assert_eq!(tracks.lanes.len(), 12);
-        // Without room, a lane has no name.
+        // If the limit is reached, a lane has no name.
         while room.take(1) {}
         room.give_back(TRACK_BYTES + 2001);
         assert!(tracks.add(named(4, '#'), &mut room));

@@ -1,15 +1,15 @@
 //! The wire format of protocol buffers, read without copies.
 
-/// The bytes are no message.
+/// The error for bytes that are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// Reason for which a number of variable length cannot be read.
+/// The reason why a varint cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VarintError {
-    /// The bytes end inside it.
+    /// The bytes end inside the varint.
     End,
-    /// It has more than 64 bits.
+    /// The varint has more than 64 bits.
     Overflow,
 }
 
@@ -22,7 +22,7 @@ impl From<VarintError> for Malformed {
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value<'a> {
-    /// A number of variable length.
+    /// A varint.
     Varint(u64),
     /// Eight bytes.
     Fixed64(u64),
@@ -32,7 +32,7 @@ pub(super) enum Value<'a> {
     Fixed32(u32),
 }
 
-/// Kinds of fields on the wire, by their number.
+/// Numbers of the wire types.
 pub(super) mod kind {
     pub(in crate::formats::perfetto) const VARINT: u64 = 0;
     pub(in crate::formats::perfetto) const FIXED64: u64 = 1;
@@ -40,7 +40,7 @@ pub(super) mod kind {
     pub(in crate::formats::perfetto) const FIXED32: u64 = 5;
 }
 
-/// Reads a number of variable length. The result is the number, and how many bytes it takes.
+/// Reads a varint. Returns the number and its length in bytes.
 #[inline]
 pub(super) fn varint(bytes: &[u8]) -> Result<(u64, usize), VarintError> {
     const MAX_BYTES: usize = 10;
@@ -69,10 +69,10 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
-    /// The number and the value of the next field; `None` at the end.
+    /// Returns the number and the value of the next field; `None` at the end.
     ///
     /// # Errors
-    /// If the bytes are no field, or end inside it. Groups, which no schema uses any more, are none.
+    /// If the bytes are not a field, or end inside a field. Groups, which no schema uses any more, are not supported.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
         if self.rest.is_empty() {
@@ -172,7 +172,7 @@ mod tests {
         for length in [1, 3, 4, 5, 7, 12, 16, 19] {
             assert_eq!(all(&message[..length]), Err(Malformed), "{length} bytes");
         }
-        // Groups, field 0, a number of a field beyond 32 bits, a length of 2^63.
+        // Groups, field number 0, a field number of more than 32 bits, a length of 2^63.
         for bytes in [
             &[0x0b, 0x0c][..],
             &[0x00, 1],

@@ -1,16 +1,16 @@
-//! Builds a [`Graph`] of other data than a pickle.
+//! Builds a [`Graph`] from data that is not a pickle.
 
 use serde_json::Value as Json;
 
 use super::graph::{Graph, Kind, Word};
 
-/// A value of a graph that is being built.
+/// A value of a graph under construction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part(Word);
 
 impl Part {
     pub(crate) const NONE: Self = Self(Word::NONE);
-    /// Bytes: that they are there, not what they are.
+    /// A bytes object. The graph does not store its content.
     pub(crate) const BYTES: Self = Self(Word::BYTES);
 
     pub(crate) fn bool(value: bool) -> Self {
@@ -18,7 +18,7 @@ impl Part {
     }
 }
 
-/// Builds a graph. Methods return `None` once there are too many values.
+/// Builds a graph. Methods return `None` if the graph has too many values.
 #[derive(Debug, Default)]
 pub(crate) struct GraphBuilder {
     graph: Graph,
@@ -42,7 +42,7 @@ impl GraphBuilder {
         self.container(Kind::List, items.iter().copied())
     }
 
-    /// A dict of pairs of a key and a value.
+    /// Adds a dict of key-value pairs.
     pub(crate) fn dict(&mut self, entries: &[(Part, Part)]) -> Option<Part> {
         self.container(Kind::Dict, entries.iter().flat_map(|&(key, value)| [key, value]))
     }
@@ -57,7 +57,7 @@ impl GraphBuilder {
         Some(Part(Word::object(object)))
     }
 
-    /// A value of JSON, whose parser limits how deep it nests.
+    /// Adds a JSON value. The JSON parser limits the depth of nesting.
     pub(crate) fn json(&mut self, value: &Json) -> Option<Part> {
         Some(match value {
             Json::Null => Part::NONE,
@@ -85,12 +85,12 @@ impl GraphBuilder {
         })
     }
 
-    /// Bytes held, about.
+    /// Returns the approximate bytes that the graph takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.graph.memory_bytes()
     }
 
-    /// The graph of this value.
+    /// Returns the graph with this root.
     pub(crate) fn finish(mut self, root: Part) -> Graph {
         self.graph.set_root(root.0);
         self.graph

@@ -1,9 +1,8 @@
-//! Memory snapshots as `SQLite` databases, as `torch.cuda.memory._dump_snapshot_sqlite` writes them: the tables `device_traces`,
-//! `blocks` and `segments`. Their columns have the names of the entries of pickles, and become the same graph.
+//! Memory snapshots as `SQLite` databases (`torch.cuda.memory._dump_snapshot_sqlite`, pytorch/pytorch#178670): the tables
+//! `device_traces`, `blocks` and `segments`. Their columns have the names of the entries of pickles, and become the same graph.
 //!
-//! A database is read as plain data: from memory, so that no file beside it is opened; only columns that its tables store, so that
-//! no expression of its schema runs; and only as many rows as a file of its length can hold, because damaged pages may lead in
-//! circles.
+//! A database is read as plain data. It is read from memory, so `SQLite` opens no other file. Only stored columns are read, so no
+//! expression of the schema runs. The number of rows is limited by the length of the file, because damaged pages may form cycles.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -18,30 +17,31 @@ use crate::formats::pickle::{Graph, GraphBuilder, Part};
 use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::input::text_reader::TextReader;
 
-/// A database is held in memory.
+/// Maximum bytes of a database, which is held in memory.
 const MAX_BYTES: u64 = 8 << 30;
-/// Longest text of a row; `SQLite` counts them with 32 bits.
+/// Maximum bytes of a text or a row. `SQLite` limits have 32 bits.
 const MAX_TEXT: i32 = 64 << 20;
-/// The smallest row takes a few bytes.
+/// Bytes of the smallest row. They limit the number of rows of a file.
 const MIN_ROW_BYTES: u64 = 4;
 const MAX_COLUMNS: usize = 64;
-/// Memory that a graph may take for each byte of the database, as for pickles.
+/// Bytes of memory that a graph may take for each byte of the database, as for pickles.
 const MEMORY_RATIO: u64 = 8;
+/// Bytes of memory that a graph of any database may take.
 const ALWAYS_ALLOWED: u64 = 16 << 20;
-/// Rows between two looks at the memory taken; each new stack is a look, too.
+/// Rows between two checks of the memory that the graph takes. Each new stack is checked, too.
 const CHECK_EVERY: u64 = 4096;
-/// Longest JSON of a stack: its values take many times its length while it is read.
+/// Maximum bytes of the JSON of a stack. Its parsed values take many times its length.
 const MAX_STACK_BYTES: usize = 1 << 20;
-/// Places of the versions for writing and reading in the header; 2 stands for a write-ahead log, 1 for a rollback journal.
+/// Byte positions of the write and read versions in the file header. 2 means a write-ahead log, 1 a rollback journal.
 const FORMAT_VERSIONS: std::ops::Range<usize> = 18..20;
 
 const TOO_MUCH: &str = "the database has more rows or text than a file of its length can hold: it is damaged, or made to exhaust memory";
 
-/// A database of a memory snapshot, read.
+/// The content of a database of a memory snapshot.
 pub(super) struct Database {
     pub(super) graph: Graph,
     pub(super) bytes: u64,
-    /// Rows that belong to no segment or device.
+    /// Number of rows that belong to no segment or device.
     pub(super) skipped_rows: u64,
 }
 
@@ -89,7 +89,7 @@ fn contents(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Vec<u8>, String> 
 
 /// Opens a database in memory.
 fn open(mut bytes: Vec<u8>) -> rusqlite::Result<Connection> {
-    // SQLite opens no write-ahead log in memory. What such a log holds beside the file is not part of it.
+    // SQLite refuses a database with a write-ahead log in memory. A log file beside the database is not read.
     if let Some(versions) = bytes.get_mut(FORMAT_VERSIONS) {
         versions.fill(1);
     }
@@ -117,11 +117,11 @@ fn open(mut bytes: Vec<u8>) -> rusqlite::Result<Connection> {
 /// A table of a snapshot.
 struct Table {
     name: &'static str,
-    /// Columns that a table with rows has: of each list, one.
+    /// Required columns: a table with rows has one column of each list.
     required: &'static [&'static [&'static str]],
-    /// Other names of the entries of pickles.
+    /// Other column names, with the names of the entries of pickles.
     aliases: &'static [(&'static str, &'static str)],
-    /// Columns that say where a row belongs, by their part in it.
+    /// Columns that state the segment or device of a row. The first one that exists counts.
     place: &'static [&'static str],
 }
 
@@ -144,15 +144,15 @@ const DEVICE_TRACES: Table = Table {
     place: &["device", "device_id"],
 };
 const DEVICE: (&str, &str) = ("device_id", "device");
-/// Columns that number rows: no entries of pickles.
+/// Columns that only number rows. Pickles have no such entries.
 const NUMBERS: [&str; 2] = ["id", "segment_id"];
 
 struct Reader<'c> {
     connection: &'c Connection,
     graph: GraphBuilder,
-    /// Stacks by their JSON: many rows have the same.
+    /// Stacks by their JSON, because many rows share a stack.
     stacks: HashMap<String, Part>,
-    /// Length of the database.
+    /// Bytes of the database.
     length: u64,
     rows: u64,
     text_bytes: u64,
@@ -160,7 +160,7 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    /// The dict that a pickle of the snapshot holds.
+    /// Builds the dict that a pickle of the snapshot contains.
     fn snapshot(&mut self) -> Result<Part, String> {
         let mut blocks: HashMap<i64, Vec<Part>> = HashMap::new();
         self.each_row(&BLOCKS, |reader, segment, entries| {
@@ -202,7 +202,7 @@ impl Reader<'_> {
         built(self.graph.dict(&[(keys[0], segments), (keys[1], traces)]))
     }
 
-    /// Calls `visit` with each row of a table: where it belongs, and its entries.
+    /// Calls `visit` for each row of a table with its segment or device, and its entries.
     fn each_row(
         &mut self,
         table: &Table,
@@ -244,7 +244,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The columns that a table stores, as far as they are read.
+    /// Returns the names of the columns that a table stores, up to [`MAX_COLUMNS`].
     fn columns(&self, table: &Table) -> Result<Vec<String>, String> {
         let name = table.name;
         let found = self
@@ -278,7 +278,7 @@ impl Reader<'_> {
         Ok(names)
     }
 
-    /// The key of the entry that a column holds; absent if it only numbers rows.
+    /// Returns the key of the entry of a column; `None` if the column only numbers rows.
     fn key<'k>(&mut self, table: &Table, column: &'k str) -> Option<(Part, &'k str)> {
         let alias = table.aliases.iter().find(|(other, _)| *other == column);
         let name = alias.map_or(column, |&(_, name)| name);
@@ -303,7 +303,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The frames that JSON lists. Other text is the only frame.
+    /// Returns the frames of a JSON list. Text that is not a JSON list becomes a single frame.
     fn stack(&mut self, text: &str) -> Result<Part, String> {
         if let Some(&known) = self.stacks.get(text) {
             return Ok(known);
@@ -341,7 +341,7 @@ impl Reader<'_> {
     }
 }
 
-/// A table with rows has the columns that a snapshot needs.
+/// Returns an error if a table with rows lacks a required column.
 fn check_columns(table: &Table, columns: &[String]) -> Result<(), String> {
     let is_there = |names: &&[&str]| names.iter().any(|name| columns.iter().any(|c| c == name));
     match table.required.iter().find(|names| !is_there(names)) {

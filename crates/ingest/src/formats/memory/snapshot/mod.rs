@@ -1,7 +1,7 @@
-//! PyTorch memory snapshots, as `torch.cuda.memory._dump_snapshot` pickles them, or as a `SQLite` database: what the caching
-//! allocator holds, and what it did. One file from bytes to rows.
+//! PyTorch memory snapshots, as pickles of `torch.cuda.memory._dump_snapshot` or as `SQLite` databases: the memory that the
+//! caching allocator holds, and its history. Reads one file from bytes to rows.
 //!
-//! The modules `torch.xpu` and `torch.mtia` write the same pickles of their devices.
+//! The modules `torch.xpu` and `torch.mtia` write the same pickles for their devices.
 //!
 //! All versions since 1.13 are read: a dict of segments and histories, or the bare list of segments;
 //! blocks with their stack in `frames`, or as the first entry of `history`.
@@ -54,7 +54,7 @@ pub(crate) struct Dump {
     pub(crate) extent: Option<(i64, i64)>,
 }
 
-/// Encodings of snapshots.
+/// The encoding of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Pickle,
@@ -62,7 +62,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Describes a file of this encoding that is something else.
+    /// Returns the error for a file of this encoding that is not a snapshot.
     fn not_a_snapshot(self) -> &'static str {
         match self {
             Self::Pickle => "a pickle, but no memory snapshot: it has no list of segments",

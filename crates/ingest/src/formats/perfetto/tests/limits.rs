@@ -1,11 +1,11 @@
-//! What hostile files may not do.
+//! Limits on hostile files.
 
 use super::{
     FLAGS, INTERNED, Message, SEQUENCE, TIMESTAMP, TRACK_EVENT, begin, bundle, codes, end, gzip,
     packet, push_varint, read, read_with, texts, thread_track, trace,
 };
 
-/// A file that is compressed as a whole, with compressed packets inside, may not expand more than either alone.
+/// Compressed packets have the same limit in a plain file and in a file that is compressed as a whole.
 #[test]
 fn compressed_packets_count_against_the_limit_of_the_file() {
     let name = "x".repeat(100_000);
@@ -51,7 +51,7 @@ fn architectures_beyond_any_usual_number_are_counted() {
     assert_eq!(dataset.tables.rows("kernels"), 1100);
 }
 
-/// Each event uses the interned data of its sequence, which then begins anew.
+/// Each event uses the interned data of its sequence, and then the state of the sequence is cleared.
 #[test]
 fn sequences_that_begin_anew_keep_their_names() {
     let named = |sequence: u64, at: u64| {

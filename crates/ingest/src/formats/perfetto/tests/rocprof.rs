@@ -57,7 +57,7 @@ fn kernels_copies_and_calls_are_recognized() {
     assert_eq!(texts(&dataset, "ranks", "vendor"), ["amd"]);
 }
 
-/// What `generatePerfetto.cpp` of ROCprofiler-SDK writes in released versions.
+/// Events as `generatePerfetto.cpp` of released versions of ROCprofiler-SDK writes them.
 #[test]
 fn released_versions_name_the_stream_in_the_track() {
     let kernel = [
