@@ -339,7 +339,7 @@ impl Unreadable {
             Self::NoRecords => "a log without records of torch.compile",
             Self::Empty => "it contains no events",
             Self::TooLong => {
-                "expands to far more JSON than a trace of its size would: refused as a decompression \
+                "expands to far more data than a trace of its size would: refused as a decompression \
                  bomb (raise the limit with --max-json-bytes if it is genuine)"
             }
             Self::PieceTooLong => "a single event or metadata entry is longer than 256 MiB",

@@ -26,7 +26,8 @@ const EVIDENCE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/rules/evidence.txt");
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures");
 /// Traces whose machine, second rank or device records were generated.
-const GENERATED: [&str; 3] = ["_synthetic_gpu", "/derived/", "fixtures/counters/"];
+const GENERATED: [&str; 4] =
+    ["_synthetic_gpu", "/derived/", "fixtures/counters/", "fixtures/writers/"];
 /// Separates the two runs of a comparison.
 const ARROW: &str = " -> ";
 /// Runs before and after a change that makes the step longer, or its memory grow.

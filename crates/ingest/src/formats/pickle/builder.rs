@@ -62,14 +62,11 @@ impl GraphBuilder {
         Some(match value {
             Json::Null => Part::NONE,
             Json::Bool(value) => Part::bool(*value),
-            Json::Number(number) => {
-                let int = number.as_i64().or_else(|| number.as_u64().map(u64::cast_signed));
-                match (int, number.as_f64()) {
-                    (Some(value), _) => self.int(value),
-                    (None, Some(value)) => self.float(value),
-                    (None, None) => Part::NONE,
-                }
-            }
+            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(value), _) => self.int(value),
+                (None, Some(value)) => self.float(value),
+                (None, None) => Part::NONE,
+            },
             Json::String(text) => self.text(text),
             Json::Array(items) => {
                 let parts: Option<Vec<Part>> = items.iter().map(|item| self.json(item)).collect();

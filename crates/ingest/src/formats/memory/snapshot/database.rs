@@ -17,8 +17,8 @@ use crate::formats::pickle::{Graph, GraphBuilder, Part};
 use crate::input::decompress::{JsonInput, StreamEnd};
 use crate::input::text_reader::TextReader;
 
-/// Maximum bytes of a database, which is held in memory.
-const MAX_BYTES: u64 = 8 << 30;
+/// Maximum bytes of a database, which `SQLite` holds in one allocation (`SQLITE_MAX_ALLOCATION_SIZE`).
+const MAX_BYTES: u64 = 2_147_483_391;
 /// Maximum bytes of a text or a row. `SQLite` limits have 32 bits.
 const MAX_TEXT: i32 = 64 << 20;
 /// Bytes of the smallest row. They limit the number of rows of a file.
@@ -77,7 +77,7 @@ fn contents(input: JsonInput, advance: &dyn Fn(u64)) -> Result<Vec<u8>, String> 
     let read = (&mut reader).take(MAX_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("cannot be read: {error}"))?;
     if bytes.len() as u64 > MAX_BYTES || reader.end() == StreamEnd::TooLong {
-        return Err("far longer than memory snapshots are: refused".to_owned());
+        return Err("longer than 2 GiB, the limit for databases: dump it as a pickle, or with fewer entries (max_entries)".to_owned());
     }
     if reader.end() == StreamEnd::Damaged {
         return Err(
