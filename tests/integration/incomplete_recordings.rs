@@ -254,7 +254,11 @@ fn incomplete_or_distorted_inputs_of_the_corpus_are_told() {
     );
     let whole = of("pg_kineto");
     assert_eq!(report.headline.first, whole.1.headline.first);
-    assert!((busy_ratio(&run) - busy_ratio(&whole.0)).abs() < 0.03);
+    // The copies of the two recordings take different times, their kernels the same.
+    let kernels = |run: &Run| {
+        text_rows(run, "SELECT kernel_busy_ratio FROM gpu_utilization")[0].parse::<f64>().unwrap()
+    };
+    assert!((kernels(&run) - kernels(&whole.0)).abs() < 0.01);
     let (run, report) = of("collapse");
     assert_eq!(serde_json::to_value(report.recording.as_ref().unwrap().kind).unwrap(), "lost-work");
     assert_eq!(report.headline.gain_high_pct, None);

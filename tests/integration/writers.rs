@@ -20,6 +20,12 @@ const NO_OCCUPANCY: &str = "Cuspy estimates no occupancy";
 const NO_SM_COUNT: &str =
     "Cuspy does not write blocks per SM, and the trace has no device properties";
 
+const NO_RECORDS: &str = "Cuspy does not write which record of an event a wait waits for";
+
+/// Verdicts that data which Cuspy omits makes a finding.
+const FOUND: &[Difference] =
+    &[Difference { run: "cuda_event_sync", code: "TQ017", why: NO_RECORDS }];
+
 /// Verdicts that are unknown under Cuspy.
 const UNKNOWN: &[Difference] = &[
     Difference { run: "cuda_event_sync", code: "GU003", why: NO_OCCUPANCY },
@@ -105,7 +111,11 @@ fn cuspy_leads_to_the_verdicts_of_kineto() {
         assert!(expected.keys().eq(found.keys()), "{run}: the same rules");
         for (code, verdict) in &expected {
             let (other, is_known) = (&found[code], is_listed(UNKNOWN, run, code));
-            let is_expected = if is_known { other == "unknown" } else { other == verdict };
+            let is_expected = match (is_known, is_listed(FOUND, run, code)) {
+                (true, _) => other == "unknown",
+                (false, true) => verdict == "pass" && other != "unknown" && other != "pass",
+                (false, false) => other == verdict,
+            };
             if !is_expected || (is_known && verdict == "unknown") {
                 differences.push(format!("{run} {code}: {verdict} became {other}"));
             }
@@ -195,7 +205,7 @@ fn copies_fire_the_same_rules_under_both_names() {
 
 #[test]
 #[ignore = "needs ADVISOR_CORPUS"]
-fn lanes_of_graphs_are_no_overlaps() {
+fn lanes_of_graphs_are_not_overlaps() {
     let [lanes, streams] = ["graph_lanes.json.gz", "graph_streams.json.gz"]
         .map(|name| corpus().join("inputs/writers_2026").join(name));
     let [on_lanes, on_streams] = [report(&lanes), report(&streams)];

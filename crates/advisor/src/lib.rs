@@ -100,7 +100,7 @@ macro_rules! shipped {
 }
 
 /// The files that `default.toml` includes, in its order, and `default.toml` itself.
-const SHIPPED: [(&str, &str); 26] = shipped![
+const SHIPPED: [(&str, &str); 27] = shipped![
     "GU",
     "GU-counters",
     "IN",
@@ -123,6 +123,7 @@ const SHIPPED: [(&str, &str); 26] = shipped![
     "CG",
     "FR",
     "TQ",
+    "TQ-device",
     "RG",
     "fixes",
     "effects",

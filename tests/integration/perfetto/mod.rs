@@ -1,6 +1,7 @@
 //! Augmented, merged and cut traces open in Perfetto: the real UI in a real browser, which `.ci/perfetto` installs,
 //! queried in its own SQL.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
@@ -412,8 +413,9 @@ fn slices_of_ours(trace: &Path) -> Vec<(Slice, Option<String>)> {
         .collect()
 }
 
-/// Compares lane, start, duration and name of all slices. An engine that does not know the names of kernels shows their kind.
-fn assert_slices_are_those_of_perfetto(trace: &Path) {
+/// Compares lane, start, duration and name of all slices. An engine that does not know the names of kernels shows their kind. Slices
+/// that Perfetto pairs with the end of another slice are those of `json`, which PyTorch wrote of the same recording.
+fn assert_slices_are_those_of_perfetto(trace: &Path, json: &Path) {
     let (mut of_host, mut of_gpu) = slices_of_perfetto(trace);
     let shows_kinds = of_gpu.iter().any(|slice| slice.name == "Kernel");
     let (mut our_host, mut our_gpu) = (Vec::new(), Vec::new());
@@ -434,17 +436,33 @@ fn assert_slices_are_those_of_perfetto(trace: &Path) {
         ours.sort();
         theirs.sort();
         assert_eq!(ours.len(), theirs.len(), "{}", trace.display());
-        for (ours, theirs) in ours.iter().zip(theirs.iter()) {
-            assert_eq!(ours, theirs, "{}", trace.display());
+        let different: Vec<_> =
+            { ours.iter().zip(theirs.iter()) }.filter(|(ours, theirs)| ours != theirs).collect();
+        let mispaired_ratio = different.len() as f64 / ours.len().max(1) as f64;
+        assert!(mispaired_ratio <= MAX_MISPAIRED_RATIO, "{}: {mispaired_ratio}", trace.display());
+        if different.is_empty() {
+            continue;
+        }
+        let of_json: BTreeSet<Slice> =
+            slices_of_ours(json).into_iter().map(|(slice, _)| slice).collect();
+        for (ours, theirs) in different {
+            let place = |slice: &Slice| (slice.lane.clone(), slice.start_ns, slice.name.clone());
+            assert_eq!(place(ours), place(theirs), "{}", trace.display());
+            assert!(of_json.contains(ours), "{}: {ours:?}", trace.display());
         }
     }
 }
+
+/// Maximum share of slices that Perfetto pairs with the end of another slice: slices of a thread that overlap without nesting, or
+/// touch, as many do in `diff_test`, whose times are whole microseconds.
+const MAX_MISPAIRED_RATIO: f64 = 0.15;
 
 #[test]
 #[ignore = "needs ADVISOR_PERFETTO"]
 fn slices_of_the_fixture_are_those_of_perfetto() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/pftrace");
-    assert_slices_are_those_of_perfetto(&fixtures.join("torch215.pftrace"));
+    let [trace, json] = ["torch215.pftrace", "kineto.json.gz"].map(|name| fixtures.join(name));
+    assert_slices_are_those_of_perfetto(&trace, &json);
 }
 
 #[test]
@@ -453,7 +471,10 @@ fn slices_of_pftrace_are_those_of_perfetto() {
     let real = corpus().join("inputs/writers_2026/real");
     for run in real.read_dir().unwrap() {
         for trace in run.unwrap().path().join("pftrace").read_dir().unwrap() {
-            assert_slices_are_those_of_perfetto(&trace.unwrap().path());
+            let trace = trace.unwrap().path();
+            let name = Path::new(trace.file_name().unwrap()).with_extension("json.gz");
+            let json = trace.parent().unwrap().with_file_name("cuspy").join(name);
+            assert_slices_are_those_of_perfetto(&trace, &json);
         }
     }
 }

@@ -308,6 +308,18 @@ const VIEWS: &[(&str, Scope, &str)] = &[
          top_place top_place_bytes batch_ratio",
     ),
     (
+        "gpu_counters",
+        Scope::Device,
+        "rank device sample_count sampled_ns busy_ratio busy_sample_count tensor_ratio dram_ratio sm_active_ratio \
+         occupancy_ratio dram_bound_ratio dram_bound_mean_ratio dram_bound_family matmul_window_ratio \
+         matmul_sample_count matmul_tensor_ratio matmul_dram_ratio",
+    ),
+    (
+        "gpu_clocks",
+        Scope::Device,
+        "rank device name sample_count busy_sample_count busy_mean_mhz busy_min_mhz max_mhz base_mhz below_base_ratio",
+    ),
+    (
         "gpu_transfers",
         Scope::Device,
         "rank device window_ns step_count h2d_count h2d_bytes h2d_ns h2d_exposed_ns \
@@ -467,7 +479,7 @@ const VIEWS: &[(&str, Scope, &str)] = &[
         "trace_completeness",
         Scope::Rank,
         "rank file flaw_count is_truncated damaged_count damage rank_count *world_size \
-         missing_rank_count step_count common_step_count",
+         missing_rank_count is_world_size_unknown step_count common_step_count",
     ),
     (
         "trace_outliers",

@@ -164,7 +164,7 @@ fn warm_up_and_next_to_nothing_are_told_first() {
 }
 
 #[test]
-fn lost_work_of_the_gpu_is_to_be_recorded_again() {
+fn recordings_that_lost_device_work_need_another_recording() {
     let counts = [
         ("profiled_rank_count", Value::Int(2)),
         ("op_count", Value::Int(2154)),
@@ -189,7 +189,7 @@ fn lost_work_of_the_gpu_is_to_be_recorded_again() {
 }
 
 #[test]
-fn work_in_a_burst_is_to_be_recorded_again() {
+fn recordings_of_one_burst_need_another_recording() {
     let of = |ratio: f64| {
         recording(
             &[

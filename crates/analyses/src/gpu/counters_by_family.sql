@@ -1,4 +1,4 @@
---! question = "How much are tensor cores, DRAM and SMs used by matmuls, attention and other families of kernels, by hardware counters?"
+--! question = "How much does each family of kernels use tensor cores, DRAM and SMs, by hardware counters?"
 --! row = "one family of kernels on one GPU: means over the sampling intervals that the family fills"
 --! window = "counted_steps"
 --! sort = ["family_ns"]

@@ -2,7 +2,7 @@
 --! row = "one rank: missing or damaged parts of its recording"
 --! window = "recording"
 --! scope = "run"
---! needs = ["ranks", "reading_warnings", "steps"]
+--! needs = ["ranks", "reading_warnings", "steps", "kernels"]
 --! order = ["rank"]
 --! when_empty = "no trace was read"
 --! [columns]
@@ -15,6 +15,7 @@
 --! rank_count = { doc = "ranks that were read", unit = "count", metric = "rank" }
 --! world_size = { doc = "ranks in the job; absent where no trace says", unit = "number", metric = "rank" }
 --! missing_rank_count = { doc = "ranks of the job whose traces are not here; absent where no trace says how many there are", unit = "count", metric = "rank" }
+--! is_world_size_unknown = "the rank communicates with other ranks, and no trace says how many there are"
 --! step_count = { doc = "steps of the rank", unit = "count", metric = "rank" }
 --! common_step_count = { doc = "of these, steps that all ranks have; absent with a single rank", unit = "count", metric = "rank" }
 WITH flaws AS (
@@ -41,6 +42,9 @@ counted AS (
 numbers AS (
     SELECT DISTINCT rank, step FROM steps WHERE source <> 'trace'
 ),
+communicating AS (
+    SELECT DISTINCT rank FROM kernels WHERE kind = 'communication'
+),
 shared AS (
     SELECT step, count(*) AS holders FROM numbers GROUP BY step
 ),
@@ -66,9 +70,11 @@ SELECT
     c.rank_count,
     CAST(c.world_size AS BIGINT) AS world_size,
     CASE WHEN c.world_size IS NOT NULL THEN CAST(greatest(c.world_size - c.rank_count, 0) AS BIGINT) END AS missing_rank_count,
+    c.world_size IS NULL AND p.rank IS NOT NULL AS is_world_size_unknown,
     coalesce(s.step_count, 0) AS step_count,
     CASE WHEN c.rank_count > 1 THEN coalesce(s.common_step_count, 0) END AS common_step_count
 FROM ranks r
 CROSS JOIN counted c
 LEFT JOIN flaws f ON f.rank = r.rank
 LEFT JOIN stepped s ON s.rank = r.rank
+LEFT JOIN communicating p ON p.rank = r.rank

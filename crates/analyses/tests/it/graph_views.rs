@@ -82,9 +82,9 @@ fn gpu_modules_divide_the_time_of_a_device_by_module() {
             &["module", "kernel_count", "sum_ns", "ratio", "replay_ns", "name"]
         ),
         [
-            "- 3 300 0.5 0 gemm",
             "layers.0.attention 2 200 0.333333 200 gemm",
             "layers.0.mlp 1 100 0.166667 100 computation",
+            "- 3 300 0.5 0 gemm",
         ]
     );
     assert_eq!(

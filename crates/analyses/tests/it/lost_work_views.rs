@@ -192,7 +192,7 @@ fn replay(nodes: i64, gaps_ns: &[i64]) -> Run {
 }
 
 #[test]
-fn equal_gaps_of_a_replay_are_the_profilers() {
+fn equal_gaps_inside_replays_come_from_the_profiler() {
     let columns = ["gap_count", "gap_ns", "median_gap_ns"];
     let of = |run: Run| rows(&run.open(), "traced_replays", &columns);
     assert_eq!(of(replay(41, &[5_600])), ["40 224000 5600"]);

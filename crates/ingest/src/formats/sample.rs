@@ -110,5 +110,9 @@ fn a_registered_importer_is_recognized_read_and_enriched() {
             .to_vec()
     };
     assert_eq!((ints("queue_order"), ints("step")), (vec![0, 1], vec![1, 2]));
-    assert_eq!(tables.rows("capabilities"), 3, "timeline, device activity, steps");
+    assert_eq!(
+        tables.rows("capabilities"),
+        4,
+        "timeline, device activity, steps, directions of copies"
+    );
 }

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_says_which_writer_of_pytorch_it_was_and_why() {
+    fn summary_names_the_trace_writer_and_the_reason() {
         let told = r#"{"rank": 0, "step_count": 17, "trace_count": 1, "problem": null, "writer": "kineto",
                        "writer_reason": "PyTorch 2.9.0 does not have Cuspy"}"#;
         let Ok(Status::Training(kineto)) = serde_json::from_str(told) else { panic!() };

@@ -1,4 +1,9 @@
 //! Pairs the begin and end events of slices.
+//!
+//! Most writers emit the events of a track in order of time, so that the events form a stack. PyTorch's writer emits the begins of
+//! many slices and then their ends in the same order, so the file shows which end belongs to which begin. That is more than a
+//! stack can express: a range of `record_function` begins inside one Python function and ends inside another, and an operator may
+//! begin at the moment at which another one ends. Perfetto pairs these slices with the wrong ends.
 
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -43,14 +48,65 @@ impl Mark {
     }
 }
 
-/// Sets the durations of slices. A track is a stack: in order of time, and in file order at equal times, an end closes the slice
-/// that began last. Slices without an end are counted and moved to `unpaired_events`; ends without a slice are counted.
+/// Sets the durations of slices. Ends that are written in the order of their begins belong to these begins. Otherwise, a track is
+/// a stack: in order of time, and in file order at equal times, an end closes the slice that began last. Slices without an end are
+/// counted and moved to `unpaired_events`; ends without a slice are counted.
+///
+/// `marks` are in file order.
 pub(super) fn pair(columns: &mut Columns, mut marks: Vec<Mark>) {
     if marks.is_empty() {
         return;
     }
-    marks.par_sort_by_key(|mark| (mark.track, mark.ts_ns));
     let mut durs = vec![NO_SLICE; usize::try_from(columns.events).unwrap_or(0)];
+    pair_batches(&mut marks, &mut durs);
+    let alone = pair_stacks(marks, &mut durs);
+    columns.issues.add_many(Issue::UnmatchedEnd, alone);
+    set_durations(columns, &durs);
+}
+
+/// Pairs and removes the marks of each batch: a run of begins, and a run of ends of the same slices in the same order.
+fn pair_batches(marks: &mut Vec<Mark>, durs: &mut [i64]) {
+    let (mut kept, mut start) = (0, 0);
+    while start < marks.len() {
+        let run_end = |from: usize, is_end: bool| {
+            let other = marks[from..].iter().position(|mark| (mark.event == END) != is_end);
+            other.map_or(marks.len(), |length| from + length)
+        };
+        let ends_at = run_end(start, false);
+        let after = run_end(ends_at, true);
+        let (begins, ends) = (&marks[start..ends_at], &marks[ends_at..after]);
+        if is_batch(begins, ends) {
+            for (begin, end) in begins.iter().zip(ends) {
+                durs[begin.event as usize] = duration(begin, end);
+            }
+        } else {
+            marks.copy_within(start..after, kept);
+            kept += after - start;
+        }
+        start = after;
+    }
+    marks.truncate(kept);
+}
+
+/// Returns whether the ends are written in the order of the begins, which shows because they are not in order of time.
+fn is_batch(begins: &[Mark], ends: &[Mark]) -> bool {
+    let fits = |(begin, end): (&Mark, &Mark)| begin.track == end.track && begin.ts_ns <= end.ts_ns;
+    let goes_back = |a: &Mark, b: &Mark| a.track == b.track && b.ts_ns < a.ts_ns;
+    let (Some(last_begin), Some(first_end)) = (begins.last(), ends.first()) else { return false };
+    begins.len() == ends.len()
+        && (goes_back(last_begin, first_end)
+            || ends.windows(2).any(|two| goes_back(&two[0], &two[1])))
+        && begins.iter().zip(ends).all(fits)
+}
+
+fn duration(begin: &Mark, end: &Mark) -> i64 {
+    let dur_ns = end.ts_ns.saturating_sub(begin.ts_ns);
+    if dur_ns <= MAX_DURATION_NS { dur_ns } else { OPEN }
+}
+
+/// Pairs marks as brackets, and returns the number of ends without a begin.
+fn pair_stacks(mut marks: Vec<Mark>, durs: &mut [i64]) -> u64 {
+    marks.par_sort_by_key(|mark| (mark.track, mark.ts_ns));
     let mut open: Vec<Mark> = Vec::new();
     let mut alone = 0;
     let mut track = None;
@@ -61,11 +117,7 @@ pub(super) fn pair(columns: &mut Columns, mut marks: Vec<Mark>) {
         }
         if mark.event == END {
             match open.pop() {
-                Some(begin) => {
-                    let dur_ns = mark.ts_ns.saturating_sub(begin.ts_ns);
-                    let is_possible = dur_ns <= MAX_DURATION_NS;
-                    durs[begin.event as usize] = if is_possible { dur_ns } else { OPEN };
-                }
+                Some(begin) => durs[begin.event as usize] = duration(&begin, &mark),
                 None => alone += 1,
             }
         } else {
@@ -73,8 +125,7 @@ pub(super) fn pair(columns: &mut Columns, mut marks: Vec<Mark>) {
             open.push(mark);
         }
     }
-    columns.issues.add_many(Issue::UnmatchedEnd, alone);
-    set_durations(columns, &durs);
+    alone
 }
 
 fn set_durations(columns: &mut Columns, durs: &[i64]) {

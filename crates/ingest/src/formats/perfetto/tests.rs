@@ -239,6 +239,28 @@ fn at_one_moment_an_end_comes_after_what_stands_before_it_in_the_file() {
 }
 
 #[test]
+fn ends_in_the_order_of_their_begins_belong_to_these_begins() {
+    // PyTorch writes a range that begins inside one function and ends inside another, and an operator that begins when another ends.
+    let slices = [
+        (0, 90, "python_function", "torch/profiler/profiler.py(821): step"),
+        (10, 80, "python_function", "torch/autograd/profiler.py(751): __enter__"),
+        (50, 340, "user_annotation", "ProfilerStep#6"),
+        (100, 150, "cpu_op", "aten::empty_strided"),
+        (150, 200, "cpu_op", "aten::copy_"),
+        (300, 400, "python_function", "torch/autograd/profiler.py(757): __exit__"),
+    ];
+    let mut packets = vec![thread_track(5)];
+    packets.extend(slices.map(|(ts_ns, _, category, name)| begin(ts_ns, 5, category, name, &[])));
+    packets.extend(slices.map(|(_, end_ns, ..)| end(end_ns, 5)));
+    let dataset = read(&trace(&packets)).unwrap();
+    assert_eq!(codes(&dataset), []);
+    assert_eq!(ints(&dataset, "annotations", "dur_ns"), [290]);
+    assert_eq!(ints(&dataset, "cpu_ops", "dur_ns"), [50, 50]);
+    assert_eq!(ints(&dataset, "python_frames", "dur_ns"), [90, 70, 100]);
+    assert_eq!(ints(&dataset, "steps", "dur_ns"), [290]);
+}
+
+#[test]
 fn slices_without_an_end_and_ends_without_a_slice_are_counted() {
     let packets = [
         thread_track(5),
