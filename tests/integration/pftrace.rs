@@ -200,7 +200,7 @@ fn assert_that_lacks_never_pass(path: &Path) {
         let code = &rule.code;
         assert!(!passed.contains(code), "{}: {code} passes without {lacking:?}", path.display());
     }
-    assert!(checked >= 10, "{checked} rules need data that the writer leaves out");
+    assert!(checked >= 8, "{checked} rules need data that the writer leaves out");
 }
 
 #[test]

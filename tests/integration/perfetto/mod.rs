@@ -1,7 +1,7 @@
 //! Augmented, merged and cut traces open in Perfetto: the real UI in a real browser, which `.ci/perfetto` installs,
 //! queried in its own SQL.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
@@ -443,15 +443,26 @@ fn assert_slices_are_those_of_perfetto(trace: &Path, json: &Path) {
         if different.is_empty() {
             continue;
         }
-        let of_json: BTreeSet<Slice> =
-            slices_of_ours(json).into_iter().map(|(slice, _)| slice).collect();
+        let mut of_json: BTreeMap<(String, String), Vec<(i64, i64)>> = BTreeMap::new();
+        for (slice, _) in slices_of_ours(json) {
+            let times = of_json.entry((slice.lane, slice.name)).or_default();
+            times.push((slice.start_ns, slice.dur_ns));
+        }
+        let is_near = |a: i64, b: i64| (a - b).abs() <= MAX_ROUNDING_NS;
         for (ours, theirs) in different {
             let place = |slice: &Slice| (slice.lane.clone(), slice.start_ns, slice.name.clone());
             assert_eq!(place(ours), place(theirs), "{}", trace.display());
-            assert!(of_json.contains(ours), "{}: {ours:?}", trace.display());
+            let times = &of_json[&(ours.lane.clone(), ours.name.clone())];
+            let has_times =
+                |&(start, dur): &_| is_near(start, ours.start_ns) && is_near(dur, ours.dur_ns);
+            assert!(times.iter().any(has_times), "{}: {ours:?}", trace.display());
         }
     }
 }
+
+/// Maximum difference of a time in the two formats: without `baseTimeNanoseconds`, JSON has floating-point numbers of microseconds
+/// since 1970.
+const MAX_ROUNDING_NS: i64 = 300;
 
 /// Maximum share of slices that Perfetto pairs with the end of another slice: slices of a thread that overlap without nesting, or
 /// touch, as many do in `diff_test`, whose times are whole microseconds.

@@ -114,13 +114,13 @@ pub(crate) fn small_run() -> Run {
         .kernel_in_step(0, 1, 19_000, 50, (18_900, 10))
         .launched_by_graph(1)
         .captured_from(1, "aten::mm", "[[2, 2], [2, 2]]")
-        // A launch of which the device work is missing.
-        .lost_launch(0, 1, 18_880)
         .hardware_counter(0, "sm__throughput", 19_010, 50.0)
         .hardware_counter(0, "SM Clock (MHz)", 12_100, 1_200.0);
     for sample in 0..4 {
         run.hardware_counter(0, "DRAM BW (%)", 12_000 + 100 * sample, 90.0);
     }
+    // A launch after the steps of which the device work is missing.
+    run.call(0, "cudaLaunchKernel", 480_000, 10);
     // A graph with a gap of the profiler after each node.
     for node in 0..22 {
         run.kernel(0, "traced", 500_000 + 3_000 * node, 500, Some((490_000 + node, 10)));
