@@ -443,16 +443,16 @@ fn assert_slices_are_those_of_perfetto(trace: &Path, json: &Path) {
         if different.is_empty() {
             continue;
         }
-        let mut of_json: BTreeMap<(String, String), Vec<(i64, i64)>> = BTreeMap::new();
+        // PyTorch gives some lanes other numbers in JSON.
+        let mut of_json: BTreeMap<String, Vec<(i64, i64)>> = BTreeMap::new();
         for (slice, _) in slices_of_ours(json) {
-            let times = of_json.entry((slice.lane, slice.name)).or_default();
-            times.push((slice.start_ns, slice.dur_ns));
+            of_json.entry(slice.name).or_default().push((slice.start_ns, slice.dur_ns));
         }
         let is_near = |a: i64, b: i64| (a - b).abs() <= MAX_ROUNDING_NS;
         for (ours, theirs) in different {
             let place = |slice: &Slice| (slice.lane.clone(), slice.start_ns, slice.name.clone());
             assert_eq!(place(ours), place(theirs), "{}", trace.display());
-            let times = &of_json[&(ours.lane.clone(), ours.name.clone())];
+            let times = &of_json[&ours.name];
             let has_times =
                 |&(start, dur): &_| is_near(start, ours.start_ns) && is_near(dur, ours.dur_ns);
             assert!(times.iter().any(has_times), "{}: {ours:?}", trace.display());
