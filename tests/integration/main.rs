@@ -65,5 +65,6 @@ mod support;
 mod timeline;
 mod training_modes;
 mod trust;
+mod two_writers;
 mod watch;
 mod writers;

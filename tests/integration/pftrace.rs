@@ -1,17 +1,13 @@
 //! Runs that PyTorch wrote as JSON and in Perfetto's format. Both lead to the same verdicts and numbers, apart from the data that
 //! `.pftrace` lacks (`docs/pftrace.md`).
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use trace_advisor::{Report, Run, default_rules};
 
 use crate::support::corpus::corpus;
 use crate::support::rows::text_rows;
-
-/// Runs of the corpus that PyTorch 2.15 also wrote in Perfetto's format.
-const RUNS: [&str; 5] =
-    ["cuda_event_sync", "diff_test", "h100_qwen", "resnet50_workers0", "two_ranks"];
+use crate::two_writers::{Difference, RUNS, Tolerance, is_listed, report, verdicts};
 
 /// Capabilities that PyTorch's `.pftrace` files lack. A verdict that needs one of them is unknown.
 const LACKS: [&str; 5] = [
@@ -22,18 +18,9 @@ const LACKS: [&str; 5] = [
     "memory_events",
 ];
 
-/// Maximum relative difference of a number. Overlaps on a stream are cut, and times of traces without `baseTimeNanoseconds` are
+/// Overlaps on a stream are cut, and times of traces without `baseTimeNanoseconds` are
 /// rounded to a quarter of a microsecond.
-const MAX_NUMBER_RATIO: f64 = 0.01;
-/// Maximum difference of a gain, in percent of a step.
-const MAX_GAIN_PCT: f64 = 0.5;
-
-/// A rule whose verdict or number differs on a run, with the reason.
-struct Difference {
-    run: &'static str,
-    code: &'static str,
-    why: &'static str,
-}
+const TOLERANCE: Tolerance = Tolerance { number_ratio: 0.01, gain_pct: 0.5 };
 
 /// Verdicts and numbers that differ for a reason other than missing data.
 const DIFFERENCES: &[Difference] = &[
@@ -99,27 +86,14 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/pftrace").join(name)
 }
 
-fn report(path: &Path) -> Report {
-    Run::open(path).unwrap().check(&default_rules()).unwrap()
-}
-
-/// Returns the verdict of each rule: a severity, pass or unknown.
-fn verdicts(report: &Report) -> BTreeMap<&str, String> {
-    let findings = report.findings.iter().map(|f| (f.code.as_str(), format!("{:?}", f.severity)));
-    let passed = report.passed.iter().map(|code| (code.as_str(), "pass".to_owned()));
-    let unknown = report.unknown.iter().map(|rule| (rule.code.as_str(), "unknown".to_owned()));
-    findings.chain(passed).chain(unknown).collect()
-}
-
 /// Returns whether a rule is unknown because it needs data that `.pftrace` lacks.
 fn lacks_data(report: &Report, code: &str) -> bool {
     let rule = report.unknown.iter().find(|rule| rule.code == code);
     rule.is_some_and(|rule| rule.needs.iter().any(|need| LACKS.contains(&need.as_str())))
 }
 
-fn is_listed(run: &str, code: &str) -> bool {
-    MISSING_DATA_RULES.contains(&code)
-        || DIFFERENCES.iter().any(|d| d.run == run && d.code == code && !d.why.is_empty())
+fn is_expected(run: &str, code: &str) -> bool {
+    MISSING_DATA_RULES.contains(&code) || is_listed(DIFFERENCES, run, code)
 }
 
 #[test]
@@ -132,27 +106,12 @@ fn pftrace_leads_to_the_verdicts_of_json() {
         assert!(expected.keys().eq(found.keys()), "{run}: the same rules");
         for (code, verdict) in &expected {
             let other = &found[code];
-            if other != verdict && !lacks_data(&second, code) && !is_listed(run, code) {
+            if other != verdict && !lacks_data(&second, code) && !is_expected(run, code) {
                 differences.push(format!("{run} {code}: {verdict} became {other}"));
             }
         }
-        for finding in &first.findings {
-            let code = finding.code.as_str();
-            let Some(other) = second.findings.iter().find(|f| f.code == code) else { continue };
-            if is_listed(run, code) {
-                continue;
-            }
-            if (finding.value - other.value).abs() > MAX_NUMBER_RATIO * finding.value.abs() {
-                differences.push(format!("{run} {code}: {} became {}", finding.value, other.value));
-            }
-            let gains = |f: &trace_advisor::advisor::Finding| [f.gain.low_pct, f.gain.high_pct];
-            for (gain, other) in gains(finding).into_iter().zip(gains(other)) {
-                let apart = gain.zip(other).map_or(0.0, |(a, b)| (a - b).abs());
-                if gain.is_some() != other.is_some() || apart > MAX_GAIN_PCT {
-                    differences.push(format!("{run} {code}: saves {gain:?} became {other:?}"));
-                }
-            }
-        }
+        let found = TOLERANCE.differences(&first, &second, |code| is_expected(run, code));
+        differences.extend(found.into_iter().map(|difference| format!("{run} {difference}")));
     }
     assert!(differences.is_empty(), "{differences:#?}");
 }

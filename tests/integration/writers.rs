@@ -1,20 +1,13 @@
 //! Runs that both of PyTorch's trace writers wrote: Kineto, and Cuspy of torch 2.15. Both lead to the same verdicts and numbers,
 //! apart from the data that Cuspy omits (`docs/writers.md`).
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use trace_advisor::{Report, Run, default_rules};
+use trace_advisor::{Report, Run};
 
 use crate::support::corpus::corpus;
 use crate::support::rows::text_rows;
-
-/// A rule whose verdict or number differs on a run, with the reason.
-struct Difference {
-    run: &'static str,
-    code: &'static str,
-    why: &'static str,
-}
+use crate::two_writers::{Difference, RUNS, Tolerance, is_listed, report, verdicts};
 
 const NO_OCCUPANCY: &str = "Cuspy estimates no occupancy";
 const NO_SM_COUNT: &str =
@@ -47,13 +40,8 @@ const NUMBERS: &[Difference] = &[
     Difference { run: "diff_test", code: "TQ009", why: ROUNDED },
 ];
 
-const RUNS: [&str; 5] =
-    ["cuda_event_sync", "diff_test", "h100_qwen", "resnet50_workers0", "two_ranks"];
-
-/// Maximum relative difference of a number, because times are rounded.
-const MAX_NUMBER_RATIO: f64 = 0.001;
-/// Maximum difference of a gain, in percent of a step.
-const MAX_GAIN_PCT: f64 = 0.02;
+/// Times are rounded.
+const TOLERANCE: Tolerance = Tolerance { number_ratio: 0.001, gain_pct: 0.02 };
 
 /// Tables whose rows must not depend on the writer.
 const QUERIES: &[&str] = &[
@@ -85,22 +73,6 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/writers").join(name)
 }
 
-fn report(path: &Path) -> Report {
-    Run::open(path).unwrap().check(&default_rules()).unwrap()
-}
-
-/// Returns the verdict of each rule: a severity, pass or unknown.
-fn verdicts(report: &Report) -> BTreeMap<&str, String> {
-    let findings = report.findings.iter().map(|f| (f.code.as_str(), format!("{:?}", f.severity)));
-    let passed = report.passed.iter().map(|code| (code.as_str(), "pass".to_owned()));
-    let unknown = report.unknown.iter().map(|rule| (rule.code.as_str(), "unknown".to_owned()));
-    findings.chain(passed).chain(unknown).collect()
-}
-
-fn is_listed(list: &[Difference], run: &str, code: &str) -> bool {
-    list.iter().any(|d| d.run == run && d.code == code && !d.why.is_empty())
-}
-
 #[test]
 #[ignore = "needs ADVISOR_CORPUS"]
 fn cuspy_leads_to_the_verdicts_of_kineto() {
@@ -120,23 +92,8 @@ fn cuspy_leads_to_the_verdicts_of_kineto() {
                 differences.push(format!("{run} {code}: {verdict} became {other}"));
             }
         }
-        for finding in &first.findings {
-            let code = finding.code.as_str();
-            let Some(other) = second.findings.iter().find(|f| f.code == code) else { continue };
-            if is_listed(NUMBERS, run, code) {
-                continue;
-            }
-            if (finding.value - other.value).abs() > MAX_NUMBER_RATIO * finding.value.abs() {
-                differences.push(format!("{run} {code}: {} became {}", finding.value, other.value));
-            }
-            let gains = |f: &trace_advisor::advisor::Finding| [f.gain.low_pct, f.gain.high_pct];
-            for (gain, other) in gains(finding).into_iter().zip(gains(other)) {
-                let apart = gain.zip(other).map_or(0.0, |(a, b)| (a - b).abs());
-                if gain.is_some() != other.is_some() || apart > MAX_GAIN_PCT {
-                    differences.push(format!("{run} {code}: saves {gain:?} became {other:?}"));
-                }
-            }
-        }
+        let found = TOLERANCE.differences(&first, &second, |code| is_listed(NUMBERS, run, code));
+        differences.extend(found.into_iter().map(|difference| format!("{run} {difference}")));
     }
     assert!(differences.is_empty(), "{differences:#?}");
 }

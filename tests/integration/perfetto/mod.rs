@@ -340,8 +340,8 @@ fn served_trace_reaches_perfetto() {
 struct Slice {
     lane: String,
     start_ns: i64,
-    dur_ns: i64,
     name: String,
+    dur_ns: i64,
 }
 
 /// Returns the slices of host threads and the activities of GPUs, as Perfetto's engine reads them.

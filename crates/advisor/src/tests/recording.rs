@@ -1,6 +1,6 @@
 //! The description of the recording in a report.
 
-use trace_model::{RunInfo, SPLIT_RANK, Source, Value, Warning};
+use trace_model::{MetricTable, RunInfo, SPLIT_RANK, Source, Value, Warning};
 
 use super::{view, with_default};
 use crate::evaluate;
@@ -535,9 +535,9 @@ fn launches_that_the_host_waited_for_ended_before_the_recording() {
     assert!(recording(&NOT_RECORDED, &[]).summary.contains("ended before the GPU ran them, or"));
 }
 
-#[test]
-fn a_busy_gpu_without_a_finding_is_described() {
-    let tables = [
+/// Returns the tables of passes that keep a GPU busy.
+fn tables_of_a_busy_gpu(matmul_efficiency_ratio: f64) -> [MetricTable; 4] {
+    [
         view(
             "trace_recording",
             &[&[
@@ -565,11 +565,16 @@ fn a_busy_gpu_without_a_finding_is_described() {
                 ("rank", Value::Int(0)),
                 ("device", Value::Int(0)),
                 ("matmul_ratio", Value::Float(0.85)),
-                ("matmul_efficiency_ratio", Value::Float(0.61)),
+                ("matmul_efficiency_ratio", Value::Float(matmul_efficiency_ratio)),
                 ("matmul_modeled_ratio", Value::Float(0.97)),
             ]],
         ),
-    ];
+    ]
+}
+
+#[test]
+fn a_busy_gpu_without_a_finding_is_described() {
+    let tables = tables_of_a_busy_gpu(0.61);
     let report = evaluate(&with_default(&[]), &tables, &RunInfo::default(), &[]);
     let recording = report.recording.as_ref().unwrap();
     assert_eq!(
@@ -582,6 +587,13 @@ fn a_busy_gpu_without_a_finding_is_described() {
     assert_eq!(report.time_summary(), None);
     assert_eq!(recording.step_confidence.as_deref(), Some("low"));
     assert!(recording.subject.starts_with("5 passes of 3.68 ms"), "{}", recording.subject);
+    // Times or shapes are wrong.
+    let report =
+        evaluate(&with_default(&[]), &tables_of_a_busy_gpu(1.06), &RunInfo::default(), &[]);
+    assert_eq!(
+        report.recording.unwrap().time_summary.unwrap(),
+        "GPU 0 is busy for 99.8 % of the 156 ms, matmuls, convolutions and attention for 85 %."
+    );
 }
 
 #[test]

@@ -143,8 +143,10 @@ fn largest_kernels(row: &Row<'_>) -> Option<String> {
         return None;
     }
     let mut text = format!("{kind} for {}", percent(ratio));
+    // More than the peak means that times or shapes are wrong (TQ009).
+    let efficiency = row.number("matmul_efficiency_ratio").filter(|efficiency| *efficiency <= 1.0);
     if matmul >= ratio
-        && let Some(efficiency) = row.number("matmul_efficiency_ratio")
+        && let Some(efficiency) = efficiency
     {
         let modeled = row.number("matmul_modeled_ratio").unwrap_or(0.0);
         let known = if modeled < MOSTLY_MODELED_RATIO {
