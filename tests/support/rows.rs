@@ -17,20 +17,24 @@ pub(crate) fn rows(run: &Run, query: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for batch in &run.sql(query).expect("a query that runs") {
         let schema = batch.schema();
+        let printed = |column: &ArrayRef| {
+            let is_number = column.data_type().is_numeric();
+            let wanted = if is_number { DataType::Float64 } else { DataType::Utf8 };
+            cast(column, &wanted).expect("a number, or printable")
+        };
+        let columns: Vec<ArrayRef> = batch.columns().iter().map(printed).collect();
         for i in 0..batch.num_rows() {
             let value = |column: &ArrayRef| -> Json {
                 if column.is_null(i) {
                     return Json::Null;
                 }
-                if column.data_type().is_numeric() {
-                    let column = cast(column, &DataType::Float64).expect("a number");
-                    return column.as_primitive::<Float64Type>().value(i).into();
+                match column.as_primitive_opt::<Float64Type>() {
+                    Some(numbers) => numbers.value(i).into(),
+                    None => column.as_string::<i32>().value(i).into(),
                 }
-                let column = cast(column, &DataType::Utf8).expect("printable");
-                column.as_string::<i32>().value(i).into()
             };
             let names = schema.fields().iter().map(|f| f.name().clone());
-            rows.push(names.zip(batch.columns().iter().map(value)).collect());
+            rows.push(names.zip(columns.iter().map(value)).collect());
         }
     }
     rows
