@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 500;
 
 /// Tables that a query of a user reads once its common table expressions are inlined: each may mention the one before it
 /// twice.
-const MAX_RELATIONS: u64 = 100_000;
+const MAX_RELATIONS: u64 = 200_000;
 
 /// The same for rules and pages. Planning takes some milliseconds for each, during which it cannot be canceled.
 const MAX_RELATIONS_OF_STRANGERS: u64 = 1_000;
