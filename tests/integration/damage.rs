@@ -148,7 +148,8 @@ fn truncated_traces_are_judged_only_on_request() {
     assert!(error.contains("the file is truncated"), "{error}");
     assert!(error.contains("--allow-damaged"), "{error}");
     let allowed = sandbox.run(&["check", "run", "--allow-damaged"]);
-    assert_eq!(allowed.status.code(), Some(1), "{}", stderr(&allowed));
+    // The kernels are at the end of the file: without them, no finding is severe enough to fail.
+    assert_eq!(allowed.status.code(), Some(0), "{}", stderr(&allowed));
     assert_eq!(allowed.stdout, output.stdout);
     let json = report(&sandbox.run(&["check", "run", "-f", "json", "--exit-zero"]));
     assert_eq!(json["damaged_files"][0]["is_truncated"], true);
