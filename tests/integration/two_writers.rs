@@ -33,7 +33,7 @@ pub(crate) fn verdicts(report: &Report) -> BTreeMap<&str, String> {
     findings.chain(passed).chain(unknown).collect()
 }
 
-/// How far the numbers of two reports may be apart.
+/// Maximum differences between the numbers of two reports.
 pub(crate) struct Tolerance {
     /// Maximum relative difference of the number of a finding.
     pub(crate) number_ratio: f64,

@@ -15,7 +15,7 @@ const NO_SM_COUNT: &str =
 
 const NO_RECORDS: &str = "Cuspy does not write which record of an event a wait waits for";
 
-/// Verdicts that data which Cuspy omits makes a finding.
+/// Rules that pass with Kineto, and fire with Cuspy because it omits data.
 const FOUND: &[Difference] =
     &[Difference { run: "cuda_event_sync", code: "TQ017", why: NO_RECORDS }];
 

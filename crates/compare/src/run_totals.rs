@@ -171,7 +171,12 @@ pub(super) fn select_steps(
         }
     }
     if all.is_empty() {
-        return Err(Error::Selection(format!("the run {side} has no events to compare")));
+        let reason = if left_out.is_empty() {
+            "has no events to compare"
+        } else {
+            "has no step to compare: each is warm-up or lacks device work (see `complete_steps`); select steps to compare them anyway"
+        };
+        return Err(Error::Selection(format!("the run {side} {reason}")));
     }
     let is_complete = all.len() == counted && all.iter().all(|s| s.is_counted);
     let left_out_steps = left_out.len();

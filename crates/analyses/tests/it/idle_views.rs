@@ -261,12 +261,7 @@ fn idle_gap_after_a_timely_launch_is_a_wait_for_other_work() {
 #[test]
 fn idle_gap_in_a_graph_replay_is_unexplained() {
     // A replay of which nothing was recorded: from its launch on the cause is unknown.
-    let mut run = Run::default();
-    run.rank(0)
-        .step(0, 0, 0, 1_000, true)
-        .op_on(0, 9, "aten::add", 0, 10)
-        .kernel(0, "computation", 0, 100, Some((-20, 10)))
-        .kernel(0, "computation", 800, 200, Some((700, 50)));
+    let mut run = Run::step_with_idle_gap((700, 50));
     run.call(0, "cudaGraphLaunch", 300, 40);
     let session = run.open();
     assert_eq!(

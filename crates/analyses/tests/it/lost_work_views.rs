@@ -141,12 +141,7 @@ fn recordings_without_steps_begin_and_end_with_the_work_they_have() {
 
 #[test]
 fn idle_time_around_lost_launches_is_unrecorded_work() {
-    let mut run = Run::default();
-    run.rank(0)
-        .step(0, 0, 0, 1_000, true)
-        .op_on(0, 9, "aten::add", 0, 10)
-        .kernel(0, "computation", 0, 100, Some((-20, 10)))
-        .kernel(0, "computation", 800, 200, Some((700, 50)));
+    let mut run = Run::step_with_idle_gap((700, 50));
     run.lost_launch(0, 0, 300);
     assert_eq!(
         rows(&run.open(), "idle_gap_causes", &["cause", "dur_ns"]),
@@ -158,12 +153,7 @@ fn idle_time_around_lost_launches_is_unrecorded_work() {
 #[test]
 fn launches_after_that_of_the_next_activity_delay_nothing_before_it() {
     let causes = |lost_ns: &[i64]| {
-        let mut run = Run::default();
-        run.rank(0)
-            .step(0, 0, 0, 1_000, true)
-            .op_on(0, 9, "aten::add", 0, 10)
-            .kernel(0, "computation", 0, 100, Some((-20, 10)))
-            .kernel(0, "computation", 800, 200, Some((50, 10)));
+        let mut run = Run::step_with_idle_gap((50, 10));
         for &ts_ns in lost_ns {
             run.lost_launch(0, 0, ts_ns);
         }

@@ -404,28 +404,23 @@ fn leave_out_second_copies(found: &mut DiscoveredFiles) {
 
 /// Returns a warning that names traces that were not read because the run contains the same recordings as JSON.
 pub(crate) fn second_copies_warning(files: &[String]) -> Option<Warning> {
-    if files.is_empty() {
-        return None;
-    }
-    let more = if files.len() > SHOWN_FILES { ", ..." } else { "" };
-    let message = format!(
-        "traces in Perfetto's format beside the same recording as JSON, which was read because it holds more: {}{more}",
-        files[..files.len().min(SHOWN_FILES)].join(", ")
-    );
-    let warning = run_warning(SECOND_COPY, String::new(), message);
-    Some(Warning { count: files.len() as u64, ..warning })
+    let reason = "traces in Perfetto's format beside the same recording as JSON, which was read because it holds more";
+    left_out_warning(SECOND_COPY, reason, files)
 }
 
 /// Names metrics that were not read because folders above them hold metrics too.
 pub(crate) fn nested_metrics_warning(files: &[String]) -> Option<Warning> {
+    let reason = "metrics in folders below other metrics were not read, because they most likely hold the same data";
+    left_out_warning("metrics-below", reason, files)
+}
+
+/// Returns a warning that names the first of the files that were not read; `None` without files.
+fn left_out_warning(code: &'static str, reason: &str, files: &[String]) -> Option<Warning> {
     if files.is_empty() {
         return None;
     }
     let more = if files.len() > SHOWN_FILES { ", ..." } else { "" };
-    let message = format!(
-        "metrics in folders below other metrics were not read, because they most likely hold the same data: {}{more}",
-        files[..files.len().min(SHOWN_FILES)].join(", ")
-    );
-    let warning = run_warning("metrics-below", String::new(), message);
+    let shown = files[..files.len().min(SHOWN_FILES)].join(", ");
+    let warning = run_warning(code, String::new(), format!("{reason}: {shown}{more}"));
     Some(Warning { count: files.len() as u64, ..warning })
 }

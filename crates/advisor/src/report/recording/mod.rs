@@ -41,9 +41,9 @@ const MOSTLY_WARMUP_RATIO: f64 = 0.5;
 /// A recording shows the profiler rather than the program if the profiler's own work takes at least this share: about a
 /// quarter.
 const MOSTLY_PROFILER_RATIO: f64 = 0.24;
-/// Share of kernel launches without recorded GPU activity from which on a recording shows too little of the GPU's work.
+/// A recording shows too little of the GPU's work if at least this share of its kernel launches has no GPU activity.
 const MOSTLY_LOST_RATIO: f64 = 0.5;
-/// Share of the device work that was launched before the first work starts, from which on the profiler delivered the work late.
+/// The profiler delivered the device work late if at least this share of it was launched before the first work starts.
 const MOSTLY_LATE_RATIO: f64 = 0.8;
 /// A recording in which a device is busy for at least this share of the time shows its work, however few kernels these are.
 const SHOWS_WORK_RATIO: f64 = 0.5;

@@ -10,6 +10,18 @@ use trace_model::tables::{
 use super::{Launch, Run};
 
 impl Run {
+    /// A step of 1000 ns whose first kernel ends after 100 ns. The second kernel starts 700 ns later; `launch` is the start and the
+    /// duration of its launch.
+    pub fn step_with_idle_gap(launch: (i64, i64)) -> Self {
+        let mut run = Self::default();
+        run.rank(0)
+            .step(0, 0, 0, 1_000, true)
+            .op_on(0, 9, "aten::add", 0, 10)
+            .kernel(0, "computation", 0, 100, Some((-20, 10)))
+            .kernel(0, "computation", 800, 200, Some(launch));
+        run
+    }
+
     /// A kernel on device 0, stream 7, of step `step` (or none: -1).
     pub fn kernel(
         &mut self,

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::drafts::{Drafts, MAX_GPUS, Stage, Wait};
+use super::drafts::{Drafts, Stage, Wait, keep_architecture};
 use super::slices::Mark;
 use super::state::{EventKind, Pending, State};
 use super::{counters, render_stage, track_event};
@@ -145,12 +145,7 @@ impl Converted {
                 part.waits.drain(..).map(|wait| Wait { event_id: after(wait.event_id), ..wait }),
             );
             for architecture in part.architectures.drain(..) {
-                if self.architectures.contains(&architecture) {
-                    continue;
-                }
-                if self.architectures.len() < MAX_GPUS {
-                    self.architectures.push(architecture);
-                } else {
+                if !keep_architecture(&mut self.architectures, architecture) {
                     self.columns.issues.add(Issue::ManyDeclarations);
                 }
             }

@@ -11,7 +11,7 @@ use crate::json::lexer::RawStr;
 use crate::warnings::{Issue, Issues};
 
 /// Maximum GPUs whose architectures are kept.
-pub(super) const MAX_GPUS: usize = 1 << 10;
+const MAX_GPUS: usize = 1 << 10;
 /// Maximum waits per activity.
 const MAX_WAITS_OF_ACTIVITY: usize = 1 << 12;
 /// Maximum waits of all activities that are converted together.
@@ -101,6 +101,21 @@ pub(super) struct Position {
     waits: usize,
 }
 
+/// Adds the architecture of a GPU to a list that does not contain it. Returns false if the list is full.
+pub(super) fn keep_architecture<N: PartialEq>(
+    architectures: &mut Vec<(i64, N)>,
+    architecture: (i64, N),
+) -> bool {
+    if architectures.contains(&architecture) {
+        return true;
+    }
+    let has_room = architectures.len() < MAX_GPUS;
+    if has_room {
+        architectures.push(architecture);
+    }
+    has_room
+}
+
 impl<'w> Drafts<'w> {
     /// Returns the id of the next event.
     pub(super) fn next_event(&self) -> i64 {
@@ -119,12 +134,7 @@ impl<'w> Drafts<'w> {
     pub(super) fn add_architecture(&mut self, gpu: i64, name: &'w [u8]) {
         const MAX_NAME: usize = 64;
         let name = &name[..name.len().min(MAX_NAME)];
-        if self.architectures.contains(&(gpu, name)) {
-            return;
-        }
-        if self.architectures.len() < MAX_GPUS {
-            self.architectures.push((gpu, name));
-        } else {
+        if !keep_architecture(&mut self.architectures, (gpu, name)) {
             self.issues.add(Issue::ManyDeclarations);
         }
     }

@@ -4,7 +4,7 @@
 //! One pass in file order finds the packets ([`packets`]) and keeps the declarations that later packets refer to: interned texts
 //! ([`interned`]), tracks and clocks ([`state`]). Then threads convert the events to Chrome trace events ([`convert`]), and the
 //! reader of Chrome traces fills the tables, so operators, kernels and steps mean the same in both formats. A slice has a begin
-//! event and an end event: once all events are known, [`slices`] pairs them track by track, as Perfetto does.
+//! event and an end event, which [`slices`] pairs once all events are known.
 
 mod annotations;
 mod budget;

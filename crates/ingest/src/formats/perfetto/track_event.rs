@@ -257,7 +257,7 @@ fn add_legacy<'w>(
     add_named(pending, state, drafts, &event, phase, lane, times, id.map(Text::Made), begins)
 }
 
-/// Returns process and thread of a legacy event: the stated ones, otherwise those of its track.
+/// Returns the process and thread that a legacy event states, or the process and thread of its track.
 fn legacy_lane<'w>(
     legacy: &LegacyEvent,
     track: u64,
