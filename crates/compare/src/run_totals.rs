@@ -174,7 +174,8 @@ pub(super) fn select_steps(
         let reason = if left_out.is_empty() {
             "has no events to compare"
         } else {
-            "has no step to compare: each is warm-up or lacks device work (see `complete_steps`); select steps to compare them anyway"
+            "has no step to compare: each is warm-up, lacks device work, or has a length that does not compare \
+             (see `complete_steps`); select steps to compare them anyway"
         };
         return Err(Error::Selection(format!("the run {side} {reason}")));
     }
